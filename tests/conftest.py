@@ -1,0 +1,56 @@
+"""What all tests share: no silent skip where nothing may be skipped, and golden files."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Generator
+from pathlib import Path
+
+import pytest
+
+# Some data sets do not live in the repository; their tests say so by this word.
+ALLOWED_SKIP = "data absent:"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--golden", action="store_true", help="write the golden files anew")
+
+
+@pytest.fixture
+def golden(request: pytest.FixtureRequest) -> Callable[[Path, bytes], None]:
+    """Holds bytes against a golden file; under ``--golden`` writes the file instead."""
+
+    def hold(expected: Path, made: bytes) -> None:
+        if request.config.getoption("--golden"):
+            expected.parent.mkdir(parents=True, exist_ok=True)
+            expected.write_bytes(made)
+        assert made == expected.read_bytes(), f"{expected} differs: look, then `make golden`"
+
+    return hold
+
+
+def refuse_skip(report: pytest.TestReport | pytest.CollectReport) -> None:
+    """Turns a skip into a failure where ``DP_RELEASE_NO_SKIP`` is 1, as in CI."""
+    if os.environ.get("DP_RELEASE_NO_SKIP") != "1" or not report.skipped:
+        return
+    if hasattr(report, "wasxfail"):
+        return
+    reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+    reason = reason.removeprefix("Skipped: ")
+    if not reason.startswith(ALLOWED_SKIP):
+        report.outcome = "failed"
+        report.longrepr = f"{report.nodeid} was skipped, and nothing may be skipped here: {reason}"
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    refuse_skip(report)
+    return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    report = yield
+    refuse_skip(report)
+    return report
