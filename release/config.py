@@ -1,0 +1,281 @@
+"""The project file and the job files, read into specs with every fault reported at once."""
+
+from __future__ import annotations
+
+import csv
+import difflib
+import re
+import tomllib
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+from pathlib import Path
+from types import UnionType
+from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
+
+from pydantic import BaseModel, Field, ValidationError
+from pydantic_core import ErrorDetails
+
+from release.errors import ConfigError, Fault
+from release.specs import Dataset, Job, Line, Project, Spec
+
+PROJECT_FILE = "dp-release.toml"
+JOBS_FOLDER = "jobs"
+NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
+NAME_RULE = "use lower-case letters, digits, - and _, at most 64, beginning with a letter or digit"
+
+Model = TypeVar("Model", bound=BaseModel)
+
+
+@dataclass(frozen=True)
+class Files:
+    """A project's files, checked one by one and against each other."""
+
+    folder: Path
+    project: Project
+    datasets: Mapping[str, Dataset]
+    jobs: tuple[Job, ...]
+
+    def dataset_of(self, job: Job) -> Dataset:
+        """The dataset that a job reads; it exists, or these files had not been read."""
+        return self.datasets[job.dataset]
+
+
+class _ProjectFile(Spec):
+    project: Annotated[Project, Field(description="a table with title, ledger and site")]
+    dataset: Annotated[dict[str, Dataset], Field(description="one table for each dataset")]
+
+
+def read(folder: Path) -> Files:
+    """The project in ``folder``; raises ConfigError with every fault of every file."""
+    faults: list[Fault] = []
+    top = _model(_ProjectFile, _named(_toml(folder, PROJECT_FILE, faults)), PROJECT_FILE, faults)
+    jobs = list(_jobs(folder, faults))
+    if top is not None:
+        faults += _across(top, jobs)
+    if faults or top is None:
+        raise ConfigError(faults)
+    found = tuple(job for job in jobs if job is not None)
+    return Files(folder, top.project, top.dataset, found)
+
+
+def _jobs(folder: Path, faults: list[Fault]) -> Iterator[Job | None]:
+    for path in sorted((folder / JOBS_FOLDER).glob("*.toml")):
+        file = f"{JOBS_FOLDER}/{path.name}"
+        if not NAME.fullmatch(path.stem):
+            faults.append(Fault(file, "", "the file's name is the job's name", NAME_RULE))
+        document = _toml(folder, file, faults)
+        if document is not None:
+            _listed(document, folder, file, faults)
+            document = _with_name(document, path.stem, file, faults)
+        yield _model(Job, document, file, faults)
+
+
+def _toml(folder: Path, name: str, faults: list[Fault]) -> dict[str, Any] | None:
+    try:
+        with (folder / name).open("rb") as file:
+            return tomllib.load(file, parse_float=Decimal)
+    except FileNotFoundError:
+        found, allowed = "the file is missing", "`dp-release init DIR` makes a project that runs"
+    except (OSError, UnicodeDecodeError) as error:
+        found, allowed = f"cannot be read ({type(error).__name__})", "must be a UTF-8 text file"
+    except tomllib.TOMLDecodeError as error:
+        found, allowed = f"is not TOML: {error}", "mend the syntax"
+    faults.append(Fault(name, "", found, allowed))
+    return None
+
+
+def _with_name(
+    table: Mapping[str, Any], name: str, file: str, faults: list[Fault]
+) -> dict[str, Any]:
+    if "name" in table:
+        faults.append(Fault(file, "name", "is an unknown key", f"the name here is {name!r}"))
+    return {**table, "name": name}
+
+
+def _named(document: dict[str, Any] | None) -> dict[str, Any] | None:
+    """A dataset's name is its table's; it is handed to the model like any other field."""
+    tables = document.get("dataset") if document else None
+    if document is None or not isinstance(tables, dict):
+        return document
+    named = {
+        name: {**table, "name": name} if isinstance(table, dict) and "name" not in table else table
+        for name, table in tables.items()
+    }
+    return {**document, "dataset": named}
+
+
+def _listed(document: dict[str, Any], folder: Path, file: str, faults: list[Fault]) -> None:
+    """Puts the names that a group file holds in the place of its path."""
+    statistic = document.get("statistic")
+    if not isinstance(statistic, dict):
+        return
+    if "groups_file" in statistic:
+        allowed = 'name the file in `groups`, as in groups = "products.csv"'
+        faults.append(Fault(file, "statistic.groups_file", "is an unknown key", allowed))
+    if not isinstance(statistic.get("groups"), str):
+        return
+    listing = statistic["groups"]
+    try:
+        names = _names(folder / listing, str(statistic.get("by")))
+    except (OSError, ValueError) as error:
+        found = f"{listing!r} cannot be read" if isinstance(error, OSError) else str(error)
+        allowed = "a list, or a .txt file of one name a line, or a .csv file with a header"
+        faults.append(Fault(file, "statistic.groups", found, allowed))
+        # A stand-in, so that the job's other faults are still found; the job is never used.
+        names = ["-"]
+    document["statistic"] = {**statistic, "groups": names, "groups_file": listing}
+
+
+def _names(path: Path, column: str) -> list[str]:
+    if path.suffix not in {".txt", ".csv"}:
+        raise ValueError(f"{path.name!r} is neither a .txt nor a .csv file")
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError:
+        raise ValueError(f"{path.name!r} is not UTF-8 text") from None
+    if path.suffix == ".txt":
+        return [line for line in text.splitlines() if line.strip()]
+    header, *rows = list(csv.reader(text.splitlines())) or [[]]
+    if column not in header and len(header) != 1:
+        raise ValueError(f"{path.name!r} has no column {column!r}")
+    place = header.index(column) if column in header else 0
+    return [row[place] for row in rows if len(row) > place]
+
+
+def _model(
+    model: type[Model], document: dict[str, Any] | None, file: str, faults: list[Fault]
+) -> Model | None:
+    if document is None:
+        return None
+    try:
+        return model.model_validate(document)
+    except ValidationError as error:
+        faults += [_fault(model, detail, file) for detail in error.errors()]
+        return None
+
+
+def _fault(model: type[BaseModel], detail: ErrorDetails, file: str) -> Fault:
+    keys, owner, allowed = _walk(model, detail["loc"])
+    key = ".".join(keys)
+    match detail["type"]:
+        case "extra_forbidden":
+            near = difflib.get_close_matches(keys[-1], _keys_of(owner), 1)
+            others = ", ".join(sorted(_keys_of(owner)))
+            hint = f"did you mean `{near[0]}`?" if near else f"known here are {others}"
+            return Fault(file, key, "is an unknown key", hint)
+        case "missing" | "union_tag_not_found":
+            return Fault(file, key, "is missing", f"must be {allowed}")
+        case "union_tag_invalid":
+            found = f"has the kind {detail['ctx']['tag']!r}"
+        case "value_error" if not isinstance(detail["input"], bool | int | float | str | Decimal):
+            found = detail["msg"].removeprefix("Value error, ")
+        case _:
+            found = f"is {_shown(detail['input'])}"
+    return Fault(file, key, found, f"must be {allowed}" if allowed else "see docs/jobs.md")
+
+
+def _shown(value: Any) -> str:
+    text = str(value) if isinstance(value, Decimal) else repr(value)
+    return text if len(text) <= 60 else text[:57] + "…"
+
+
+def _walk(
+    model: type[BaseModel], loc: Sequence[int | str]
+) -> tuple[list[str], type[BaseModel], str]:
+    """The key's path as written, the model it stands in, and what that model allows there."""
+    keys: list[str] = []
+    owner, allowed = model, ""
+    inner: Any = model
+    for step in loc:
+        models = _models_in(inner)
+        if isinstance(step, str) and (tagged := _tagged(models, step)) and len(models) > 1:
+            inner = tagged
+            continue
+        keys.append(str(step))
+        if models and isinstance(step, str) and get_origin(inner) is not dict:
+            owner = models[0]
+            field = owner.model_fields.get(step)
+            inner = field.annotation if field else None
+            allowed = (field.description or "") if field else ""
+        elif get_origin(inner) is dict:
+            inner = get_args(inner)[1]
+    return keys, owner, allowed
+
+
+def _models_in(annotation: Any) -> list[type[BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return [annotation]
+    if get_origin(annotation) in {Union, UnionType, Annotated}:
+        return [model for part in get_args(annotation) for model in _models_in(part)]
+    return []
+
+
+def _tagged(models: list[type[BaseModel]], tag: str) -> type[BaseModel] | None:
+    kinds = {model.model_fields["kind"].default: model for model in models if _has_kind(model)}
+    return kinds.get(tag)
+
+
+def _has_kind(model: type[BaseModel]) -> bool:
+    return "kind" in model.model_fields
+
+
+def _keys_of(model: type[BaseModel]) -> set[str]:
+    return set(model.model_fields) - {"name", "groups_file"}
+
+
+def _across(top: _ProjectFile, jobs: Sequence[Job | None]) -> Iterator[Fault]:
+    """What no file shows by itself."""
+    yield from _badly_named(top.dataset)
+    yield from _twice_paid(top.dataset)
+    known = [job for job in jobs if job is not None]
+    for job in known:
+        if job.dataset not in top.dataset:
+            near = difflib.get_close_matches(job.dataset, top.dataset, 1) or sorted(top.dataset)
+            yield Fault(
+                f"{JOBS_FOLDER}/{job.name}.toml",
+                "dataset",
+                f"no account covers {job.dataset!r}",
+                f"must be a dataset of {PROJECT_FILE}: {', '.join(near) or 'it has none'}",
+            )
+    yield from _overshared(known)
+
+
+def _badly_named(datasets: Mapping[str, Dataset]) -> Iterator[Fault]:
+    for name in datasets:
+        if not NAME.fullmatch(name):
+            yield Fault(PROJECT_FILE, f"dataset.{name}", "is not a name", NAME_RULE)
+
+
+def _twice_paid(datasets: Mapping[str, Dataset]) -> Iterator[Fault]:
+    # A second account over the same people would hand their budget out a second time.
+    same = Counter((dataset.source, dataset.table, dataset.unit) for dataset in datasets.values())
+    for (source, _, unit), count in same.items():
+        if count > 1:
+            yield Fault(
+                PROJECT_FILE,
+                "dataset",
+                f"{count} datasets read {unit!r} of {source!r}, each with a budget of its own",
+                "one source and privacy unit must be one dataset, shared by its jobs",
+            )
+
+
+def _overshared(jobs: Sequence[Job]) -> Iterator[Fault]:
+    total: Counter[str] = Counter()
+    shares: dict[str, Fraction] = {}
+    for job in jobs:
+        total[job.dataset] += 1
+        shares[job.dataset] = shares.get(job.dataset, Fraction(0)) + Fraction(job.noise.share)
+    for dataset, share in shares.items():
+        if share > 1:
+            yield Fault(
+                JOBS_FOLDER,
+                "noise.share",
+                f"the shares of the {total[dataset]} jobs on {dataset!r} add up to {float(share)}",
+                "must add up to at most 1 (a job without a share takes the whole)",
+            )
+
+
+__all__ = ["JOBS_FOLDER", "NAME", "PROJECT_FILE", "Files", "Line", "read"]
