@@ -1,0 +1,1 @@
+"""The append-only record of every charge against an account, and of what it paid for."""

@@ -1,0 +1,193 @@
+"""Entries to rows and back, and the questions asked of the tables."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any, cast
+
+from sqlalchemy import Connection, RowMapping, insert, select
+
+from release.ledger import schema
+from release.ledger.chain import GENESIS, canonical, entry_hash, instant, moment
+from release.ledger.records import About, Account, Entry, EntryKind, Release, Terms
+from release.windows import Window
+
+
+@dataclass(frozen=True)
+class Head:
+    """An account as its last entry leaves it."""
+
+    terms: Terms
+    sampling_key: str
+    last: Entry
+
+    @property
+    def spent(self) -> int:
+        """What all charges add up to, in whole units."""
+        return self.last.spent
+
+
+def head(connection: Connection, account: str) -> Head | None:
+    """The account as its last entry leaves it, or None."""
+    accounts = schema.accounts
+    key = connection.scalar(select(accounts.c.sampling_key).where(accounts.c.account == account))
+    if key is None:
+        return None
+    entries = schema.entries
+    record = select(entries).where(entries.c.account == account)
+    opened = connection.execute(record.where(entries.c.seq == 1)).mappings().one()
+    last = connection.execute(record.order_by(entries.c.seq.desc()).limit(1)).mappings().one()
+    return Head(Terms.model_validate_json(opened["body"]), key, entry_of(last))
+
+
+def settlement(connection: Connection, account: str, job: str, window: Window) -> Entry | None:
+    """The entry that settled a window, or None."""
+    entries = schema.entries
+    found = connection.execute(
+        select(entries).where(
+            entries.c.account == account,
+            entries.c.job == job,
+            entries.c.window_kind == window.kind,
+            entries.c.window_start == instant(window.start),
+            entries.c.window_end == instant(window.end),
+            entries.c.kind.in_(["release", "refusal"]),
+        )
+    ).mappings()
+    row = found.one_or_none()
+    return None if row is None else entry_of(row)
+
+
+def job_spent(connection: Connection, account: str, job: str) -> int:
+    """What one job's charges add up to, in whole units."""
+    entries = schema.entries
+    last = (
+        select(entries.c.job_spent)
+        .where(entries.c.account == account, entries.c.job == job)
+        .order_by(entries.c.seq.desc())
+        .limit(1)
+    )
+    return connection.scalar(last) or 0
+
+
+def about(connection: Connection, account: str) -> About:
+    """What pages say of the account now."""
+    entries = schema.entries
+    said = (
+        select(entries.c.body)
+        .where(entries.c.account == account, entries.c.kind == "project")
+        .order_by(entries.c.seq.desc())
+        .limit(1)
+    )
+    return About.model_validate_json(connection.execute(said).scalar_one())
+
+
+def account(connection: Connection, name: str) -> Account:
+    """The account with its whole record."""
+    entries, releases = schema.entries, schema.releases
+    rows = select(entries).where(entries.c.account == name).order_by(entries.c.seq)
+    record = tuple(entry_of(row) for row in connection.execute(rows).mappings())
+    contents = select(releases.c.seq, releases.c.content).where(releases.c.account == name)
+    return Account(
+        terms=Terms.model_validate(record[0].body),
+        about=about(connection, name),
+        opened_at=record[0].charged_at,
+        entries=record,
+        releases={
+            seq: Release.model_validate_json(content)
+            for seq, content in connection.execute(contents)
+        },
+    )
+
+
+def opening(terms: Terms, now: datetime) -> Entry:
+    """The entry that opens an account."""
+    return Entry(
+        account=terms.account,
+        seq=1,
+        kind="open",
+        charged_at=now,
+        spent=0,
+        body=terms.model_dump(mode="json"),
+        previous=GENESIS,
+    )
+
+
+def following(last: Entry, kind: EntryKind, now: datetime, body: dict[str, Any]) -> Entry:
+    """The entry that follows, with nothing charged in it yet."""
+    return Entry(
+        account=last.account,
+        seq=last.seq + 1,
+        kind=kind,
+        charged_at=now,
+        spent=last.spent,
+        body=body,
+        previous=last.hash,
+    )
+
+
+def description(last: Entry, about: About, now: datetime) -> Entry:
+    """The entry that changes what pages say."""
+    return following(last, "project", now, about.model_dump(mode="json"))
+
+
+def append(connection: Connection, entry: Entry) -> Entry:
+    """Writes an entry, sealed with its hash."""
+    entry = replace(entry, hash=entry_hash(entry))
+    connection.execute(insert(schema.entries).values(**columns(entry)))
+    return entry
+
+
+def store(connection: Connection, entry: Entry, content: str) -> None:
+    """Writes what a release entry paid for."""
+    row = columns(entry)
+    where = {name: row[name] for name in schema.WINDOW}
+    connection.execute(insert(schema.releases).values(seq=entry.seq, content=content, **where))
+
+
+def columns(entry: Entry) -> dict[str, Any]:
+    """An entry as a row."""
+    window = entry.window
+    return {
+        "account": entry.account,
+        "seq": entry.seq,
+        "kind": entry.kind,
+        "job": entry.job,
+        "window_kind": window and window.kind,
+        "window_first": window and window.name,
+        "window_zone": window and window.zone,
+        "window_start": window and instant(window.start),
+        "window_end": window and instant(window.end),
+        "charged_at": instant(entry.charged_at),
+        "charge": entry.charge,
+        "spent": entry.spent,
+        "job_spent": entry.job_spent,
+        "event": None if entry.event is None else canonical(entry.event),
+        "body": canonical(entry.body),
+        "previous": entry.previous,
+        "hash": entry.hash,
+    }
+
+
+def entry_of(row: RowMapping) -> Entry:
+    """A row as an entry."""
+    window = None
+    if row["window_kind"] is not None:
+        first = datetime.fromisoformat(row["window_first"]).date()
+        window = Window(row["window_kind"], first, row["window_zone"])
+    return Entry(
+        account=row["account"],
+        seq=row["seq"],
+        kind=cast(EntryKind, row["kind"]),
+        job=row["job"],
+        window=window,
+        charged_at=moment(row["charged_at"]),
+        charge=row["charge"],
+        spent=row["spent"],
+        job_spent=row["job_spent"],
+        event=None if row["event"] is None else json.loads(row["event"]),
+        body=json.loads(row["body"]),
+        previous=row["previous"],
+        hash=row["hash"],
+    )
