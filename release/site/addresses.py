@@ -1,0 +1,110 @@
+"""Where each release stands on the site: permanent addresses, given in the order of the record."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from urllib.parse import quote
+
+from release.errors import LedgerError
+from release.ledger.records import Account, Entry, Release
+from release.windows import Window
+
+PAGE = "index.html"
+
+
+@dataclass(frozen=True)
+class Published:
+    """A release with the entry that charged it and its folder on the site."""
+
+    account: Account
+    entry: Entry
+    release: Release
+    window: Window
+    folder: str
+
+    @property
+    def job(self) -> str:
+        """The job's name."""
+        return self.release.job.name
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a window: published, or refused where ``published`` is None."""
+
+    account: Account
+    entry: Entry
+    window: Window
+    job: str
+    published: Published | None
+
+
+def outcomes(accounts: Sequence[Account], releases: Sequence[Published]) -> tuple[Outcome, ...]:
+    """Every window that was released or refused, the newest first."""
+    found = {(each.entry.account, each.entry.seq): each for each in releases}
+    every = (
+        Outcome(account, entry, entry.window, entry.job, found.get((entry.account, entry.seq)))
+        for account in accounts
+        for entry in account.entries
+        if entry.kind in ("release", "refusal") and entry.window and entry.job
+    )
+    return tuple(sorted(every, key=lambda each: each.window.start, reverse=True))
+
+
+def published(accounts: Sequence[Account]) -> tuple[Published, ...]:
+    """Every release, in the order in which they were charged.
+
+    The folder is the job's name and the window's. Should a job have changed its kind of window
+    or its time zone, a later window of the same name says its kind, then its account and entry,
+    and the earlier one keeps its address.
+    """
+    charged = sorted(
+        (
+            (entry.charged_at, account.terms.account, entry.seq, account, entry)
+            for account in accounts
+            for entry in account.entries
+            if entry.seq in account.releases
+        ),
+        key=lambda item: item[:3],
+    )
+    taken: dict[str, Published] = {}
+    for *_, account, entry in charged:
+        release = account.releases[entry.seq]
+        window = entry.window
+        if window is None:
+            raise LedgerError(f"entry {entry.seq} of {account.terms.account} has no window")
+        plain = f"{job_folder(release.job.name)}/{_part(window.name)}"
+        kind = f"{plain}-{window.kind}"
+        last = f"{kind}-{account.terms.account}-{entry.seq}"
+        folder = next(each for each in (plain, kind, last) if each not in taken)
+        taken[folder] = Published(account, entry, release, window, folder)
+    return tuple(taken.values())
+
+
+def job_folder(name: str) -> str:
+    """The folder of a job's pages."""
+    return f"jobs/{_part(name)}"
+
+
+def account_folder(name: str) -> str:
+    """The folder of an account's pages."""
+    return f"accounts/{_part(name)}"
+
+
+def link(folder: str) -> str:
+    """The address of a folder's page, from the site's root."""
+    return quote(f"{folder}/{PAGE}")
+
+
+def root(folder: str) -> str:
+    """The way from a folder's page back to the site's root."""
+    return "../" * len(PurePosixPath(folder).parts)
+
+
+def _part(name: str) -> str:
+    """One step of a path: no name from a ledger leads out of the site."""
+    if name in ("", ".", "..") or any(char in name for char in "/\\\0"):
+        raise LedgerError(f"{name!r} cannot be the name of a folder")
+    return name

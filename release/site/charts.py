@@ -1,0 +1,256 @@
+"""The numbers of a chart: scales, ticks and positions. Templates draw them.
+
+Positions across are per cent of the plot's width, so that text keeps its size while marks
+follow the page; positions down are per cent of the plot's height, from the top.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+LABEL = 30
+"""The longest name drawn in a chart; the table has every name in full."""
+MOST_PANELS = 24
+
+
+@dataclass(frozen=True)
+class Tick:
+    """A labelled place on an axis."""
+
+    at: float
+    text: str
+
+
+@dataclass(frozen=True)
+class Interval:
+    """One estimate with its noise interval; ``at`` is None where the row is not reliable."""
+
+    label: str
+    at: float | None
+    low: float
+    high: float
+    text: str
+    rank: str
+
+
+@dataclass(frozen=True)
+class IntervalChart:
+    """Rows with intervals on one scale; bars grow from ``zero``, dots stand where it is None."""
+
+    rows: tuple[Interval, ...]
+    ticks: tuple[Tick, ...]
+    zero: float | None
+
+
+@dataclass(frozen=True)
+class Dot:
+    """One window's estimate in a series, with the ends of its interval."""
+
+    x: float
+    y: float
+    low: float
+    high: float
+    text: str
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One group over the windows: pieces of its line and of its band between gaps."""
+
+    label: str
+    lines: tuple[str, ...]
+    bands: tuple[str, ...]
+    dots: tuple[Dot, ...]
+
+
+@dataclass(frozen=True)
+class SeriesChart:
+    """Small multiples on one scale; ``refused`` are the places of windows that were refused."""
+
+    panels: tuple[Panel, ...]
+    ticks: tuple[Tick, ...]
+    first: str
+    last: str
+    refused: tuple[float, ...]
+    omitted: int
+
+
+@dataclass(frozen=True)
+class BudgetChart:
+    """What is spent after each entry, against the cap; ``refused`` are places across."""
+
+    line: str
+    area: str
+    level: float
+    ticks: tuple[Tick, ...]
+    refused: tuple[float, ...]
+    first: str
+    last: str
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A number to draw: its place, its interval, and how text names it."""
+
+    label: str
+    value: float | None
+    lower: float
+    upper: float
+    text: str
+    rank: str = ""
+
+
+@dataclass(frozen=True)
+class _Scale:
+    low: float
+    high: float
+
+    def __call__(self, value: float) -> float:
+        """Per cent of the way from ``low`` to ``high``, kept on the plot."""
+        share = (value - self.low) / (self.high - self.low)
+        return round(100 * min(1.0, max(0.0, share)), 2)
+
+
+def intervals(estimates: Sequence[Estimate], *, bars: bool) -> IntervalChart:
+    """A chart of one release: bars from zero, or dots on the stretch that holds them."""
+    scale, ticks = _axis(_reach(estimates, zero=bars))
+    rows = tuple(
+        Interval(
+            label=short(each.label),
+            at=None if each.value is None else scale(each.value),
+            low=scale(each.lower),
+            high=scale(each.upper),
+            text=each.text,
+            rank=each.rank,
+        )
+        for each in estimates
+    )
+    return IntervalChart(rows, ticks, scale(0.0) if bars else None)
+
+
+def series(columns: Sequence[Sequence[Estimate] | None], first: str, last: str) -> SeriesChart:
+    """Small multiples over windows, oldest first; None is a window that was refused."""
+    present = [estimate for column in columns if column is not None for estimate in column]
+    scale, ticks = _axis(_reach(present, zero=False), most=4, tight=True)
+    across = _Scale(-0.5, max(len(columns), 1) - 0.5)
+    names = list(dict.fromkeys(estimate.label for estimate in present))
+    tables = [{e.label: e for e in column} if column is not None else {} for column in columns]
+    return SeriesChart(
+        panels=tuple(
+            _panel([table.get(name) for table in tables], name, across, scale)
+            for name in names[:MOST_PANELS]
+        ),
+        ticks=tuple(Tick(round(100 - tick.at, 2), tick.text) for tick in ticks),
+        first=first,
+        last=last,
+        refused=tuple(across(i) for i, column in enumerate(columns) if column is None),
+        omitted=max(0, len(names) - MOST_PANELS),
+    )
+
+
+def budget(
+    spent: Sequence[int], refused: Sequence[int], cap: int, first: str, last: str
+) -> BudgetChart:
+    """Steps of spending against the cap; ``refused`` are positions in ``spent``."""
+    across, up = _Scale(0, max(len(spent), 1)), _Scale(0, max(cap, 1))
+    points = [(0.0, 100.0)]
+    level = 100.0
+    for index, total in enumerate(spent):
+        x, y = across(index), round(100 - up(total), 2)
+        points += [(x, level), (x, y)]
+        level = y
+    points.append((100.0, level))
+    return BudgetChart(
+        line=_points(points),
+        area=_points([*points, (100.0, 100.0)]),
+        level=level,
+        ticks=tuple(Tick(100 - at, f"{at} %") for at in (0, 25, 50, 75, 100)),
+        refused=tuple(across(index + 0.5) for index in refused),
+        first=first,
+        last=last,
+    )
+
+
+def short(name: str) -> str:
+    """A name that fits a chart."""
+    return name if len(name) <= LABEL else name[: LABEL - 1] + "…"
+
+
+def _panel(
+    estimates: Sequence[Estimate | None], name: str, across: _Scale, scale: _Scale
+) -> Panel:
+    def down(value: float) -> float:
+        return round(100 - scale(value), 2)
+
+    lines, bands, dots = [], [], []
+    for piece in _pieces(estimates):
+        middle, low, high = [], [], []
+        for index, value, estimate in piece:
+            x = across(index)
+            y, bottom, top = map(down, (value, estimate.lower, estimate.upper))
+            dots.append(Dot(x, y, bottom, top, estimate.text))
+            middle.append((x, y))
+            low.append((x, bottom))
+            high.append((x, top))
+        lines.append(_points(middle))
+        bands.append(_points([*high, *reversed(low)]))
+    return Panel(
+        label=short(name),
+        lines=tuple(lines),
+        bands=tuple(bands),
+        dots=tuple(dots),
+    )
+
+
+def _pieces(estimates: Sequence[Estimate | None]) -> list[list[tuple[int, float, Estimate]]]:
+    """Runs of neighbouring windows that have a reliable value."""
+    pieces: list[list[tuple[int, float, Estimate]]] = [[]]
+    for index, estimate in enumerate(estimates):
+        if estimate is None or estimate.value is None:
+            pieces.append([])
+        else:
+            pieces[-1].append((index, estimate.value, estimate))
+    return [piece for piece in pieces if piece]
+
+
+def _reach(estimates: Sequence[Estimate], *, zero: bool) -> tuple[float, float]:
+    """The stretch that holds every reliable interval; unreliable ones may run off the plot."""
+    shown = [each for each in estimates if each.value is not None] or list(estimates)
+    low = min((each.lower for each in shown), default=0.0)
+    high = max((each.upper for each in shown), default=1.0)
+    return (min(low, 0.0), max(high, 0.0)) if zero else (low, high)
+
+
+def _axis(
+    reach: tuple[float, float], most: int = 5, *, tight: bool = False
+) -> tuple[_Scale, tuple[Tick, ...]]:
+    """A scale and the round numbers on it: at most ``most`` steps of 1, 2 or 5 times 10^k.
+
+    It ends on round numbers, or where the data end if ``tight``.
+    """
+    low, high = reach
+    if not high > low:
+        low, high = low - 0.5 * (abs(low) or 1.0), high + 0.5 * (abs(high) or 1.0)
+    power = math.floor(math.log10((high - low) / most))
+    steps = (Fraction(10) ** (power + k) * m for k in range(3) for m in (1, 2, 5))
+    step = next(each for each in steps if _spans(low, high, each) <= most)
+    first, last = math.floor(Fraction(low) / step), math.ceil(Fraction(high) / step)
+    scale = _Scale(low, high) if tight else _Scale(float(first * step), float(last * step))
+    places = max(0, -math.floor(math.log10(step)))
+    marks = [float(index * step) for index in range(first, last + 1)]
+    return scale, tuple(
+        Tick(scale(mark), f"{mark + 0.0:,.{places}f}")
+        for mark in marks
+        if scale.low <= mark <= scale.high
+    )
+
+
+def _spans(low: float, high: float, step: Fraction) -> int:
+    return math.ceil(Fraction(high) / step) - math.floor(Fraction(low) / step)
+
+
+def _points(points: Sequence[tuple[float, float]]) -> str:
+    return " ".join(f"{x:g},{y:g}" for x, y in points)

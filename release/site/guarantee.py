@@ -1,0 +1,92 @@
+"""What a release's page states of its guarantee: parameters with their units, and ε by formula."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+from release.accounting import RHO_UNITS, epsilons
+from release.ledger.records import Account, Mechanism
+from release.site import figures, views
+from release.site.addresses import Published
+from release.site.contexts import Conversion, Guarantee, NoiseView
+from release.specs import Job, Mean
+
+
+def guarantee(of: Published, root: str) -> Guarantee:
+    """Everything that the promise of one release rests on, as it stood with its entry."""
+    account, entry, job = of.account, of.entry, of.release.job
+    mechanism, about = of.release.mechanism, account.about
+    return Guarantee(
+        account=views.account(account, root, after=of),
+        time=about.time,
+        neighbouring=account.terms.neighbouring,
+        epsilon=views.epsilon(account, entry.charge),
+        rho=figures.rho(entry.charge),
+        job_spent=figures.rho(entry.job_spent),
+        job_share=figures.rho(job_cap(job, account)),
+        planned=job.noise.releases,
+        conversions=conversions(account, entry.spent, charge=entry.charge),
+        max_groups=job.contribution.max_groups,
+        max_rows=job.contribution.max_rows_per_group,
+        bounding=job.contribution.bounding,
+        contribution_origin=job.contribution.origin,
+        noise=noise(mechanism, job),
+        lattice_bits=mechanism.lattice_bits,
+        sensitivity=f"{mechanism.sensitivity:,}",
+        level=f"{100 * mechanism.level:g} %",
+        schedule=job.schedule,
+        entry=entry.seq,
+        hash=entry.hash,
+        previous=entry.previous,
+        charged_at=views.instant(entry.charged_at),
+        software=f"{of.release.software.name} {of.release.software.version}",
+        factor=figures.factor(account.terms.epsilon),
+        approved_by=about.approved_by,
+        reason=about.reason,
+    )
+
+
+def conversions(
+    account: Account, spent: int, *, charge: int | None = None
+) -> tuple[Conversion, ...]:
+    """ε to date by every formula, beside that of one charge where there is one."""
+    delta = account.terms.delta
+    one = {} if charge is None else epsilons(charge, delta)
+    return tuple(
+        Conversion(name, release=_shown(one.get(name)), to_date=_shown(value))
+        for name, value in epsilons(spent, delta).items()
+    )
+
+
+def job_cap(job: Job, account: Account) -> int:
+    """The part of the account's cap that the job may spend, in whole units."""
+    return math.floor(Fraction(job.noise.share) * account.terms.cap)
+
+
+def noise(mechanism: Mechanism, job: Job) -> tuple[NoiseView, ...]:
+    """Each total's σ in the units of the statistic, and its part ⌈Δ²/(2σ²)⌉ of the cost."""
+    return tuple(
+        NoiseView(
+            total=total,
+            sigma=figures.significant(scale(total, mechanism, job) * sigma),
+            steps=f"{sigma:,}",
+            rho=figures.rho(
+                math.ceil(Fraction(mechanism.sensitivity, sigma) ** 2 * RHO_UNITS / 2)
+            ),
+        )
+        for total, sigma in mechanism.sigma.items()
+    )
+
+
+def scale(total: str, mechanism: Mechanism, job: Job) -> Fraction:
+    """One step of the lattice in the units of the total: a sum's is a part of the half-width."""
+    step = Fraction(1, 2**mechanism.lattice_bits)
+    if total == "sum" and isinstance(job.statistic, Mean):
+        lower, upper = map(Fraction, job.statistic.bounds)
+        return step * (upper - lower) / 2
+    return step
+
+
+def _shown(epsilon: float | None) -> str | None:
+    return None if epsilon is None else figures.round_up(epsilon)

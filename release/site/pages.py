@@ -1,0 +1,220 @@
+"""Every page of the site: which template, at which path, with which context."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+from release import __version__
+from release.ledger.records import Account, Entry
+from release.site import charts, figures, views
+from release.site.addresses import (
+    PAGE,
+    Outcome,
+    Published,
+    account_folder,
+    job_folder,
+    link,
+    outcomes,
+    root,
+)
+from release.site.contexts import (
+    AccountPage,
+    AnyPage,
+    EntryView,
+    Frame,
+    IndexPage,
+    JobPage,
+    JobView,
+    Line,
+    ReleasePage,
+)
+from release.site.guarantee import conversions, guarantee
+
+UNTITLED = "dp-release"
+
+
+@dataclass(frozen=True)
+class Page:
+    """One page before it is rendered."""
+
+    path: str
+    template: str
+    context: AnyPage
+
+
+@dataclass(frozen=True)
+class Site:
+    """What all pages are made of: the accounts by name, their releases, and the style."""
+
+    accounts: tuple[Account, ...]
+    releases: tuple[Published, ...]
+    style: str
+    policy: str
+
+    def pages(self) -> Iterator[Page]:
+        """All pages, those of single releases first and the index last."""
+        for job in self.jobs():
+            yield from self._release_pages(job)
+            yield Page(f"{job_folder(job)}/{PAGE}", "job.html", self._job_page(job))
+        for account in self.accounts:
+            folder = account_folder(account.terms.account)
+            yield Page(f"{folder}/{PAGE}", "account.html", self._account_page(account))
+        yield Page(PAGE, "index.html", self._index())
+
+    @cached_property
+    def outcomes(self) -> tuple[Outcome, ...]:
+        """Every window that was released or refused, the newest first."""
+        return outcomes(self.accounts, self.releases)
+
+    def jobs(self) -> tuple[str, ...]:
+        """The names of all jobs that released anything or were refused, in order."""
+        return tuple(sorted({each.job for each in self.outcomes}))
+
+    def _index(self) -> IndexPage:
+        return IndexPage(
+            frame=self._frame(""),
+            jobs=tuple(self._job(name, "") for name in self.jobs()),
+            accounts=tuple(views.account(account, "") for account in self.accounts),
+        )
+
+    def _job_page(self, name: str) -> JobPage:
+        up = root(job_folder(name))
+        job = self._job(name, up)
+        return JobPage(
+            frame=self._frame(up),
+            job=job,
+            accounts=tuple(
+                views.account(account, up)
+                for account in self.accounts
+                if account.terms.account in job.accounts
+            ),
+            chart=self._series(name),
+        )
+
+    def _release_pages(self, job: str) -> Iterator[Page]:
+        siblings = sorted(
+            (each for each in self.releases if each.job == job),
+            key=lambda each: (each.window.start, each.folder),
+        )
+        for index, each in enumerate(siblings):
+            earlier = siblings[index - 1] if index else None
+            later = siblings[index + 1] if index + 1 < len(siblings) else None
+            page = self._release_page(each, earlier, later)
+            yield Page(f"{each.folder}/{PAGE}", "release.html", page)
+
+    def _release_page(
+        self, each: Published, earlier: Published | None, later: Published | None
+    ) -> ReleasePage:
+        up = root(each.folder)
+        release = each.release
+        statistic = views.statistic(release)
+        return ReleasePage(
+            frame=self._frame(up),
+            name=each.job,
+            title=release.job.title,
+            job_href=up + link(job_folder(each.job)),
+            account_href=up + link(account_folder(each.account.terms.account)),
+            window=views.window(each.window),
+            earlier=_released(earlier, up) if earlier else None,
+            later=_released(later, up) if later else None,
+            headline=views.headline(release),
+            statistic=statistic,
+            rows=views.rows(release)[: statistic.top],
+            total=len(release.table.rows),
+            chart=charts.intervals(views.estimates(release), bars=statistic.kind == "leaderboard"),
+            guarantee=guarantee(each, up),
+        )
+
+    def _account_page(self, account: Account) -> AccountPage:
+        up = root(account_folder(account.terms.account))
+        entries = account.entries
+        links = {e.entry.seq: up + link(e.folder) for e in self.releases if e.account is account}
+        charged = [e for e in entries if e.charge or e.kind == "refusal"]
+        refused = sorted({e.job for e in charged if e.kind == "refusal" and e.job})
+        return AccountPage(
+            frame=self._frame(up),
+            account=views.account(account, up),
+            neighbouring=account.terms.neighbouring,
+            time_zone=account.terms.time_zone,
+            opened_at=views.instant(account.opened_at),
+            approved_by=account.about.approved_by,
+            reason=account.about.reason,
+            refused_jobs=tuple(refused),
+            entries=tuple(_entry(account, entry, links.get(entry.seq)) for entry in entries),
+            conversions=conversions(account, entries[-1].spent),
+            chart=charts.budget(
+                [entry.spent for entry in charged],
+                [index for index, entry in enumerate(charged) if entry.kind == "refusal"],
+                account.terms.cap,
+                f"{charged[0].seq}" if charged else "",
+                f"{charged[-1].seq}" if charged else "",
+            ),
+        )
+
+    def _job(self, name: str, up: str) -> JobView:
+        found = [each for each in self.outcomes if each.job == name]
+        lines = tuple(_line(each, up) for each in found)
+        titles = [each.release.job.title for each in self.releases if each.job == name]
+        return JobView(
+            name=name,
+            title=titles[-1] if titles else name,
+            href=up + link(job_folder(name)),
+            accounts=tuple(sorted({each.account.terms.account for each in found})),
+            latest=next((line for line in lines if line.headline), None),
+            lines=lines,
+            refusals=sum(line.headline is None for line in lines),
+        )
+
+    def _series(self, job: str) -> charts.SeriesChart | None:
+        """Weeks side by side, for statistics whose rows keep their places."""
+        found = [each for each in reversed(self.outcomes) if each.job == job]
+        releases = [each.published.release if each.published else None for each in found]
+        kinds = {release.job.statistic.kind for release in releases if release}
+        if kinds != {"mean"} or sum(release is not None for release in releases) < 2:
+            return None
+        columns = [views.estimates(release) if release else None for release in releases]
+        return charts.series(columns, found[0].window.label, found[-1].window.label)
+
+    def _frame(self, up: str) -> Frame:
+        about = self.accounts[0].about if self.accounts else None
+        return Frame(
+            title=about.title if about else UNTITLED,
+            root=up,
+            style=self.style,
+            policy=self.policy,
+            contact=about.contact if about else None,
+            licence=about.licence if about else None,
+            software=f"dp-release {__version__}",
+        )
+
+
+def _line(each: Outcome, up: str) -> Line:
+    if each.published is not None:
+        return _released(each.published, up)
+    return Line(views.window(each.window), each.entry.seq, None, None)
+
+
+def _released(each: Published, up: str) -> Line:
+    return Line(
+        window=views.window(each.window),
+        entry=each.entry.seq,
+        href=up + link(each.folder),
+        headline=views.headline(each.release),
+    )
+
+
+def _entry(account: Account, entry: Entry, href: str | None) -> EntryView:
+    return EntryView(
+        seq=entry.seq,
+        charged_at=views.instant(entry.charged_at),
+        kind=entry.kind,
+        job=entry.job,
+        window=None if entry.window is None else views.window(entry.window),
+        href=href,
+        charge=figures.rho(entry.charge),
+        spent=figures.rho(entry.spent),
+        epsilon=views.epsilon(account, entry.spent),
+        hash=entry.hash,
+    )

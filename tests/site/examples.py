@@ -1,0 +1,271 @@
+"""Accounts made by hand: ten weeks of means and of a leaderboard, then two refused weeks."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+from release.accounting import ACCOUNTANTS, per_release_charge
+from release.ledger.chain import GENESIS, entry_hash
+from release.ledger.records import (
+    About,
+    Account,
+    Entry,
+    EntryKind,
+    Mechanism,
+    Release,
+    Row,
+    Software,
+    Table,
+    Terms,
+)
+from release.specs import Contribution, Job, Leaderboard, Mean, Noise
+from release.windows import Window
+
+START = date(2026, 1, 5)
+ZONE = "Europe/London"
+OPENED = datetime(2026, 4, 1, 6, 0, tzinfo=UTC)
+CATEGORIES = (
+    "Baking, Barbecue, Coffee, Cookware, Cutlery, Glassware, Kettles, Knives, Lighting, "
+    "Storage, Tableware, Textiles"
+).split(", ")
+PRODUCTS = tuple(f"{kind} no. {number}" for number in range(1, 11) for kind in CATEGORIES[:4])
+NASTY = (
+    "<script>alert(1)</script>",
+    '"><img src=x onerror=alert(1)>',
+    "\u202egnp.exe\u202c",
+    '=HYPERLINK("http://example.org")',
+    "../../etc/passwd",
+    "{{ page }} & 'quotes'",
+    "@SUM(A1)",
+    "🫖" + "x" * 5000,
+)
+SOFTWARE = Software(name="dp-release", version="0.1.0")
+
+
+def means(groups: tuple[str, ...] = tuple(CATEGORIES), title: str = "Average rating") -> Job:
+    return Job(
+        name="category-ratings",
+        title=title,
+        dataset="ratings",
+        schedule="weekly",
+        window="week",
+        start=START,
+        statistic=Mean(
+            by="category",
+            groups=groups,
+            origin="catalogue of 2025",
+            value="rating",
+            bounds=(Decimal(1), Decimal(5)),
+        ),
+        contribution=Contribution(max_groups=3, max_rows_per_group=1),
+        noise=Noise(releases=10, share=Decimal("0.5")),
+    )
+
+
+def leaderboard(groups: tuple[str, ...] = PRODUCTS, top: int = 20) -> Job:
+    return Job(
+        name="top-products",
+        title="Most rated products",
+        dataset="ratings",
+        schedule="weekly",
+        window="week",
+        start=START,
+        statistic=Leaderboard(
+            by="product", groups=groups, groups_file="data/products.csv", top=top
+        ),
+        contribution=Contribution(max_groups=5, max_rows_per_group=2, bounding="sample"),
+        noise=Noise(releases=10, share=Decimal("0.5")),
+    )
+
+
+def mean_release(job: Job, week: int) -> Release:
+    rows = []
+    for place, group in enumerate(job.statistic.groups):
+        value = 3.9 + 0.5 * math.sin(2.1 * place) + 0.06 * math.sin(5 * place + 1.7 * week)
+        half = 0.05 + 0.012 * place
+        count = 1840 - 137 * place + 31 * math.cos(week + place)
+        known = place != 10 or week % 3 == 0
+        rows.append(
+            Row(
+                group=group,
+                value=round(value, 2) if known else None,
+                lower=round(value - half, 2) if known else 1.0,
+                upper=round(value + half, 2) if known else 5.0,
+                status="published" if known else "not-reliable",
+                count=round(count) if known else 41,
+            )
+        )
+    return Release(
+        software=SOFTWARE,
+        job=job,
+        mechanism=Mechanism(
+            lattice_bits=20,
+            sensitivity=1_816_187,
+            sigma={"count": 38_990_000, "sum": 29_630_000},
+            level=0.95,
+        ),
+        noisy={"count": (0,) * len(rows), "sum": (0,) * len(rows)},
+        table=Table(decimals=2, count_decimals=0, rows=tuple(rows)),
+    )
+
+
+def leaderboard_release(job: Job, week: int) -> Release:
+    counts = sorted(
+        (
+            (round(1480 / (1 + place / 3) + 40 * math.sin(3 * place + week)), group)
+            for place, group in enumerate(job.statistic.groups)
+        ),
+        reverse=True,
+    )
+    last = len(counts)
+    rows = tuple(
+        Row(
+            group=group,
+            value=count,
+            lower=max(count - 119, 0),
+            upper=count + 119,
+            status="published",
+            rank=rank,
+            rank_lower=max(1, rank - rank // 3),
+            rank_upper=min(last, rank + rank // 2),
+        )
+        for rank, (count, group) in enumerate(counts, start=1)
+    )
+    return Release(
+        software=SOFTWARE,
+        job=job,
+        mechanism=Mechanism(
+            lattice_bits=20, sensitivity=4_689_377, sigma={"count": 60_905_000}, level=0.95
+        ),
+        noisy={"count": tuple(count << 20 for count, _ in counts)},
+        table=Table(decimals=0, count_decimals=0, rows=rows),
+    )
+
+
+class Book:
+    """Writes one account's record as a ledger would."""
+
+    def __init__(self, name: str = "ratings", epsilon: str = "1.5", accountant: str = "gdp"):
+        delta = Decimal("1e-6")
+        self.terms = Terms(
+            account=name,
+            epsilon=Decimal(epsilon),
+            delta=delta,
+            accountant=accountant,
+            unit="customer_id",
+            time_zone=ZONE,
+            cap=ACCOUNTANTS[accountant].cap(Decimal(epsilon), delta),
+        )
+        self.about = About(
+            title="Kitchen shop",
+            contact="privacy@example.org",
+            licence=None,
+            unit_name="customer",
+            time="rated_at",
+            approved_by="A. Officer, 12 December 2025",
+            reason=None,
+        )
+        self.entries: list[Entry] = []
+        self.releases: dict[int, Release] = {}
+        self.append("open", body=self.terms.model_dump(mode="json"))
+        self.append("project", body=self.about.model_dump(mode="json"))
+
+    def append(
+        self,
+        kind: EntryKind,
+        *,
+        job: str | None = None,
+        window: Window | None = None,
+        charge: int = 0,
+        event: dict[str, Any] | None = None,
+        body: dict[str, Any] | None = None,
+    ) -> Entry:
+        before = self.entries[-1] if self.entries else None
+        entry = Entry(
+            account=self.terms.account,
+            seq=len(self.entries) + 1,
+            kind=kind,
+            job=job,
+            window=window,
+            charged_at=OPENED + timedelta(seconds=7 * len(self.entries)),
+            charge=charge,
+            spent=(before.spent if before else 0) + charge,
+            job_spent=sum(e.charge for e in self.entries if e.job == job) + charge,
+            event=event,
+            body=body or {},
+            previous=before.hash if before else GENESIS,
+            hash="",
+        )
+        entry = replace(entry, hash=entry_hash(entry))
+        self.entries.append(entry)
+        return entry
+
+    def release(self, release: Release, window: Window) -> None:
+        share, releases = release.job.noise.share, release.job.noise.releases
+        assert releases is not None
+        parts = [
+            {
+                "type": "gaussian",
+                "version": 1,
+                "sensitivity": release.mechanism.sensitivity,
+                "sigma": sigma,
+                "count": 1,
+            }
+            for sigma in release.mechanism.sigma.values()
+        ]
+        entry = self.append(
+            "release",
+            job=release.job.name,
+            window=window,
+            charge=per_release_charge(self.terms.cap, Fraction(share), releases),
+            event={"type": "composed", "version": 1, "events": parts, "count": 1},
+            body=release.model_dump(mode="json"),
+        )
+        self.releases[entry.seq] = release
+
+    def refuse(self, job: Job, window: Window) -> None:
+        self.append("refusal", job=job.name, window=window)
+
+    def account(self) -> Account:
+        return Account(
+            terms=self.terms,
+            about=self.about,
+            opened_at=OPENED,
+            entries=tuple(self.entries),
+            releases=dict(self.releases),
+        )
+
+
+def week(number: int) -> Window:
+    return Window("week", START + timedelta(weeks=number), ZONE)
+
+
+def shop(weeks: int = 10, refusals: int = 2) -> Account:
+    book = Book()
+    mean, board = means(title="Average rating by category"), leaderboard()
+    for number in range(weeks):
+        book.release(mean_release(mean, number), week(number))
+        book.release(leaderboard_release(board, number), week(number))
+    for number in range(weeks, weeks + refusals):
+        book.refuse(mean, week(number))
+        book.refuse(board, week(number))
+    return book.account()
+
+
+def nasty() -> Account:
+    """Names that must come out as text, in every place where a name is shown."""
+    book = Book("visits", accountant="zcdp")
+    title = '<b>Ratings</b> & "more" =1+1'
+    book.about = book.about.model_copy(
+        update={"title": "<i>Shop</i>", "unit_name": "<u>guest</u>"}
+    )
+    mean, board = means(NASTY, title), leaderboard(NASTY, top=8)
+    for number in range(2):
+        book.release(mean_release(mean, number), week(number))
+        book.release(leaderboard_release(board, number), week(number))
+    return book.account()

@@ -1,0 +1,107 @@
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from datetime import date
+from typing import Any
+
+import pytest
+
+from release.accounting import RHO_UNITS, epsilons, event_from_json
+from release.errors import LedgerError
+from release.ledger.chain import canonical, digest
+from release.site import render
+from release.windows import Window
+from tests.site.examples import Book, mean_release, means, nasty, shop, week
+
+FILES = {**render([shop()], templates=None), **render([nasty()], templates=None)}
+
+
+def strict(content: bytes) -> Any:
+    def refuse(constant: str) -> None:
+        raise AssertionError(f"{constant} is not JSON")
+
+    return json.loads(content, parse_constant=refuse)
+
+
+@pytest.mark.parametrize("name", [name for name in FILES if name.endswith("release.json")])
+def test_epsilon_can_be_computed_again_from_a_release_alone(name: str) -> None:
+    document = strict(FILES[name])
+    rho = event_from_json(document["event"]).rho()
+    assert rho is not None
+    charge = round(document["rho"]["release"] * RHO_UNITS)
+    assert 0.9 * charge < rho * RHO_UNITS <= charge
+    for part, epsilon in (("release", "release"), ("account_to_date", "account_to_date")):
+        units = round(document["rho"][part] * RHO_UNITS)
+        for formula, bound in epsilons(units, document["delta"]).items():
+            shown = document["epsilon"][epsilon][formula]
+            assert bound is not None
+            assert bound <= shown < bound + 1.01e-4
+
+
+def test_a_release_states_its_window_and_parameters() -> None:
+    document = (
+        strict(FILES["jobs/category-ratings/2026-03-30/release.json"])
+        if False
+        else strict(FILES["jobs/top-products/2026-03-02/release.json"])
+    )
+    assert document["format"] == 1
+    assert document["window"] == {
+        "name": "2026-03-02",
+        "label": "2026-W10",
+        "kind": "week",
+        "start": "2026-03-02T00:00:00Z",
+        "end": "2026-03-09T00:00:00Z",
+        "time_zone": "Europe/London",
+    }
+    assert document["contribution"]["max_groups"] == 5
+    assert document["budget"]["epsilon"] == 1.5
+    assert document["delta"] == 1e-6
+    assert document["rows"][0].keys() >= {"group", "value", "lower", "upper", "status", "rank"}
+
+
+@pytest.mark.parametrize("name", [name for name in FILES if name.endswith("ledger.json")])
+def test_the_chain_can_be_computed_again_from_the_ledger_file_alone(name: str) -> None:
+    document = strict(FILES[name])
+    previous, spent = "0" * 64, 0
+    for entry in document["entries"]:
+        spent += entry["charge"]
+        assert entry["spent"] == spent
+        assert entry["previous"] == previous
+        aside = ("hash", "rho", "rho_to_date")
+        said = {key: value for key, value in entry.items() if key not in aside}
+        previous = digest(canonical(said))
+        assert entry["hash"] == previous
+        assert round(entry["rho"] * RHO_UNITS) == entry["charge"]
+    assert document["head"] == previous
+    assert (
+        round(document["left"]["rho"] * RHO_UNITS) == shop().terms.cap - spent or "visits" in name
+    )
+
+
+def test_a_file_of_no_reliable_row_keeps_its_columns() -> None:
+    book, job = Book(), means()
+    release = mean_release(job, 0)
+    rows = [
+        row.model_copy(update={"value": None, "status": "not-reliable", "count": None})
+        for row in release.table.rows
+    ]
+    table = release.table.model_copy(update={"rows": tuple(rows)})
+    book.release(release.model_copy(update={"table": table}), week(0))
+    files = render([book.account()], templates=None)
+    lines = files["jobs/category-ratings/2026-01-05/data.csv"].decode().splitlines()
+    assert lines[0] == "group,value,lower,upper,status,count"
+    assert lines[1] == "Baking,,3.85,3.95,not-reliable,"
+    assert b"No row of this table is reliable" in files["index.html"]
+
+
+@pytest.mark.parametrize("name", ["..", "a/b", "a\\b", "", "."])
+def test_no_name_leads_out_of_the_site(name: str) -> None:
+    book, job = Book(), means().model_copy(update={"name": name})
+    book.release(mean_release(job, 0), Window("week", date(2026, 1, 5), "UTC"))
+    with pytest.raises(LedgerError):
+        render([book.account()], templates=None)
+    account = shop(1, 0)
+    renamed = replace(account, terms=account.terms.model_copy(update={"account": name}))
+    with pytest.raises(LedgerError):
+        render([renamed], templates=None)

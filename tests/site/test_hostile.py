@@ -1,0 +1,70 @@
+"""Names that try to be something else come out as text, everywhere."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+
+import pytest
+
+from release.site import render
+from tests.site.examples import NASTY, nasty
+from tests.site.reading import read
+
+FILES = render([nasty()], templates=None)
+FOLDERS = [name.removesuffix("/data.csv") for name in FILES if name.endswith("data.csv")]
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_every_name_is_in_the_table_as_it_is(folder: str) -> None:
+    page = read(FILES[f"{folder}/index.html"])
+    shown = ["".join(cell.texts) for cell in page.all("table")[0].all("tbody")[0].all("th")]
+    assert sorted(shown) == sorted(NASTY)
+    assert {row["group"] for row in json.loads(FILES[f"{folder}/release.json"])["rows"]} == set(
+        NASTY
+    )
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_every_name_stands_in_an_isolated_run_of_text(folder: str) -> None:
+    page = read(FILES[f"{folder}/index.html"])
+    (body,) = page.all("body")
+    assert any("\u202e" in "".join(each.texts) for each in body.all("bdi"))
+    loose = [
+        each
+        for each in body.all("p", "th", "td", "h1", "li", "a", "strong")
+        if "\u202e" in "".join(each.texts) and not each.all("bdi")
+    ]
+    assert not loose
+
+
+@pytest.mark.parametrize("name", [name for name in FILES if name.endswith(".html")])
+def test_no_name_becomes_markup(name: str) -> None:
+    page = read(FILES[name])
+    assert not page.all("script", "img", "i", "u", "b")
+    assert "<i>Shop</i>" in page.text()
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_no_cell_is_a_formula(folder: str) -> None:
+    lines = list(csv.reader(io.StringIO(FILES[f"{folder}/data.csv"].decode(), newline="")))
+    assert {line[0].removeprefix("'") for line in lines[1:]} == set(NASTY)
+    assert not any(cell[:1] in set("=+@\t\r") for line in lines for cell in line)
+    assert not any(line[0].startswith("-") for line in lines)
+
+
+@pytest.mark.parametrize("start", ["=", "+", "-", "@", "\t", "\r", "＝"])
+def test_each_start_of_a_formula_is_neutralised(start: str) -> None:
+    from tests.site.examples import Book, mean_release, means, week
+
+    book = Book()
+    book.release(mean_release(means((f"{start}1+1",)), 0), week(0))
+    content = render([book.account()], templates=None)["jobs/category-ratings/2026-01-05/data.csv"]
+    lines = list(csv.reader(io.StringIO(content.decode(), newline="")))
+    assert lines[1][0] == f"'{start}1+1"
+
+
+def test_no_file_is_named_after_a_group() -> None:
+    assert all(set(name) <= set("abcdefghijklmnopqrstuvwxyz0123456789-./") for name in FILES)
+    assert not any(".." in name or name.startswith("/") for name in FILES)
