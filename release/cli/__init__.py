@@ -1,0 +1,5 @@
+"""The command line: options in, one call of the project, words or one JSON document out."""
+
+from release.cli.commands import main
+
+__all__ = ["main"]

@@ -1,0 +1,229 @@
+"""The commands. What they print is made in ``documents``; nothing is decided here."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from release import __version__
+from release.errors import ReleaseError, UsageError
+
+if TYPE_CHECKING:
+    from release.project import Due
+
+MOST_TO_CATCH_UP = 60
+INTERRUPTED = 130
+UNEXPECTED = 1
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+ledger_app = typer.Typer(help="The record itself.", no_args_is_help=True, rich_markup_mode=None)
+site_app = typer.Typer(help="The public pages.", no_args_is_help=True, rich_markup_mode=None)
+app.add_typer(ledger_app, name="ledger")
+app.add_typer(site_app, name="site")
+
+Folder = Annotated[Path, typer.Option("--project", metavar="DIR", help="The project's folder.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
+HERE = Path()
+
+
+def main() -> None:
+    """Runs the command line and ends the process with the exit code of what happened."""
+    sys.exit(_guarded(sys.argv[1:]))
+
+
+def _guarded(arguments: Sequence[str]) -> int:
+    as_json = "--json" in arguments
+    try:
+        return int(app(list(arguments), prog_name="dp-release", standalone_mode=False) or 0)
+    except ReleaseError as error:
+        _complain(error, as_json=as_json)
+        return error.exit_code
+    except (KeyboardInterrupt, typer.Abort):
+        typer.echo("Interrupted. What was released stays; nothing is half-done.", err=True)
+        return INTERRUPTED
+    except typer.TyperException as error:
+        text = error.format_message() if hasattr(error, "format_message") else str(error)
+        _complain(UsageError(text, hint="See `dp-release --help`."), as_json=as_json)
+        return UsageError.exit_code
+    except Exception as error:
+        # An unforeseen error's own text may quote anything, private rows too.
+        problem = ReleaseError(f"an unexpected error stopped the command: {type(error).__name__}")
+        _complain(problem, as_json=as_json)
+        return UNEXPECTED
+
+
+def _complain(error: ReleaseError, *, as_json: bool) -> None:
+    if as_json:
+        typer.echo(json.dumps({"error": error.document()}, ensure_ascii=False))
+        return
+    typer.echo(f"dp-release: {error.message}", err=True)
+    if error.hint:
+        typer.echo(error.hint, err=True)
+
+
+def _print(document: dict[str, Any], words: Callable[[], str], *, as_json: bool) -> None:
+    typer.echo(json.dumps(document, ensure_ascii=False) if as_json else words())
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"dp-release {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool,
+        typer.Option("--version", help="Print it.", callback=_show_version, is_eager=True),
+    ] = False,
+) -> None:
+    """Publish statistics about people on schedule, under a privacy budget."""
+
+
+@app.command()
+def init(directory: Annotated[Path, typer.Argument(metavar="DIR")]) -> None:
+    """Write a new project that runs as it is, with sample data."""
+    from release import shipped
+
+    shipped.copy_sample(directory)
+    typer.echo(
+        f"Wrote a project with sample data to {directory}. Next:\n"
+        f"  cd {directory} && dp-release run --now {shipped.SAMPLE_NOW}"
+    )
+
+
+@app.command()
+def check(project: Folder = HERE, as_json: AsJson = False) -> None:
+    """Read the project and every job, and report every fault at once. Reads no data."""
+    from release.cli import documents
+    from release.project import open_project
+
+    with open_project(project) as opened:
+        document = documents.check(opened)
+    _print(document, lambda: documents.check_words(document), as_json=as_json)
+
+
+@app.command()
+def run(
+    job: Annotated[
+        list[str] | None, typer.Argument(metavar="[JOB]...", help="All if none.")
+    ] = None,
+    project: Folder = HERE,
+    now: Annotated[
+        str | None, typer.Option(metavar="T", help="The time to use, such as 2026-03-30T09:00Z.")
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Answer yes to every question.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Release every due window once, oldest first; then build the site."""
+    from release.cli import documents, terminal
+    from release.project import open_project
+
+    clock = _clock(now)
+    with open_project(project) as opened:
+        jobs = opened.jobs(job or ())
+        queue = opened.due(clock(), jobs)
+        _ask(queue, clock(), yes=yes)
+        with terminal.progress(len(queue), quiet=as_json) as seen:
+            result = opened.run(clock, jobs=job or (), seen=seen)
+        document = documents.run(result, opened)
+        _print(document, lambda: documents.run_words(result, opened), as_json=as_json)
+    if not as_json:
+        for error in result.errors:
+            _complain(error, as_json=False)
+    raise typer.Exit(result.exit_code)
+
+
+def _clock(now: str | None) -> Callable[[], datetime]:
+    if now is None:
+        return lambda: datetime.now(UTC)
+    try:
+        moment = datetime.fromisoformat(now)
+    except ValueError:
+        moment = datetime.min
+    if moment.tzinfo is None:
+        raise UsageError(
+            "--now is not a time with a zone", hint="Write it as in 2026-03-30T09:00:00+01:00."
+        )
+    return lambda: moment
+
+
+def _ask(queue: Sequence[Due], now: datetime, *, yes: bool) -> None:
+    """A wrong clock would spend the budget on windows that have no data yet."""
+    reasons = []
+    if now > datetime.now(UTC):
+        reasons.append("--now is later than the clock.")
+    counts: dict[str, int] = {}
+    for due in queue:
+        counts[due.job.name] = counts.get(due.job.name, 0) + 1
+    reasons += [
+        f"{job} has {count} windows to catch up, each at the cost of a release."
+        for job, count in counts.items()
+        if count > MOST_TO_CATCH_UP
+    ]
+    if not reasons or yes:
+        return
+    question = " ".join(reasons)
+    if not sys.stdin.isatty():
+        raise UsageError(question, hint="Add --yes if that is meant. Nothing was charged.")
+    typer.confirm(f"{question} Go on?", abort=True, err=True)
+
+
+@app.command()
+def status(project: Folder = HERE, as_json: AsJson = False) -> None:
+    """Show the accounts, what is due and what the budget has stopped."""
+    from release.cli import documents
+    from release.project import open_project
+
+    with open_project(project) as opened:
+        document = documents.status(opened, datetime.now(UTC))
+    _print(document, lambda: documents.status_words(document), as_json=as_json)
+
+
+@app.command()
+def budget(project: Folder = HERE, as_json: AsJson = False) -> None:
+    """Show what each account has spent, and what is left."""
+    from release.cli import documents
+    from release.project import open_project
+
+    with open_project(project) as opened:
+        document = documents.budget(opened.accounts(), datetime.now(UTC))
+    _print(document, lambda: documents.budget_words(document), as_json=as_json)
+
+
+@ledger_app.command("list")
+def ledger_list(project: Folder = HERE, as_json: AsJson = False) -> None:
+    """List every entry of every account."""
+    from release.cli import documents
+    from release.project import open_project
+
+    with open_project(project) as opened:
+        document = documents.entries(opened.accounts())
+    _print(document, lambda: documents.entries_words(document), as_json=as_json)
+
+
+@site_app.command("build")
+def site_build(project: Folder = HERE, as_json: AsJson = False) -> None:
+    """Build the pages from the ledger alone."""
+    from release.project import open_project
+
+    with open_project(project) as opened:
+        written = opened.build_site()
+        document = {"site": str(opened.site_folder), "written": [str(path) for path in written]}
+    _print(
+        document,
+        lambda: f"{len(written)} files changed in {document['site']}",
+        as_json=as_json,
+    )

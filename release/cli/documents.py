@@ -1,0 +1,169 @@
+"""What the commands print: a document for ``--json``, and the same in words.
+
+A loss is rounded up where it is printed in words, and what is left is rounded down.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from release.accounting import ACCOUNTANTS, RHO_UNITS, epsilons
+from release.ledger.chain import instant, window_document
+from release.ledger.records import Account, Entry, Terms
+from release.project import Project, Run
+from release.site.figures import round_up
+
+Document = dict[str, Any]
+
+
+def check(project: Project) -> Document:
+    """The jobs that were read, and what deserves a second look."""
+    return {
+        "jobs": [job.name for job in project.files.jobs],
+        "warnings": project.check(),
+    }
+
+
+def check_words(document: Document) -> str:
+    """The same in words."""
+    lines = [f"No fault in the project and its {len(document['jobs'])} jobs."]
+    return "\n".join(lines + [f"Note: {warning}" for warning in document["warnings"]])
+
+
+def run(result: Run, project: Project) -> Document:
+    """What became of each window; the first error beside it, if there was one."""
+    terms = {account.terms.account: account.terms for account in project.accounts()}
+    document: Document = {
+        "releases": [
+            {
+                "job": one.job,
+                "window": one.window.name,
+                "start": instant(one.window.start),
+                "end": instant(one.window.end),
+                "status": one.status,
+                "entry": one.entry and one.entry.seq,
+                "epsilon": one.entry and _epsilon(terms[one.entry.account], one.entry.spent),
+            }
+            for one in result.settled
+        ]
+    }
+    if result.errors:
+        document["error"] = result.errors[0].document()
+    return document
+
+
+def run_words(result: Run, project: Project) -> str:
+    """What was published, what was refused, and which file to open."""
+    counts = Counter(one.status for one in result.settled)
+    if not result.settled and not result.errors:
+        lines = ["Nothing was due: every window that has ended is released or refused."]
+    else:
+        lines = [
+            f"{counts['published']} published, {counts['refused']} refused by the budget"
+            + (f", {counts['failed']} failed" if counts["failed"] else "")
+            + "."
+        ]
+    lines += [_spent_words(_budget(account, None)) for account in project.accounts()]
+    return "\n".join([*lines, f"Open {project.site_folder / 'index.html'}"])
+
+
+def status(project: Project, now: datetime) -> Document:
+    """Accounts, what is due, and the jobs that the budget has stopped."""
+    accounts = project.accounts()
+    return {
+        **budget(accounts, now),
+        "due": [
+            {"job": due.job.name, "window": due.window.name, "end": instant(due.window.end)}
+            for due in project.due(now, project.jobs())
+        ],
+        "stopped": sorted({job for account in accounts for job in account.stopped_jobs}),
+    }
+
+
+def status_words(document: Document) -> str:
+    """The same in words."""
+    due = Counter(one["job"] for one in document["due"])
+    return "\n".join(
+        [
+            budget_words(document),
+            *(f"due: {job}, {count} windows" for job, count in sorted(due.items())),
+            *(f"stopped by the budget: {job}" for job in document["stopped"]),
+        ]
+    )
+
+
+def budget(accounts: Sequence[Account], now: datetime) -> Document:
+    """Each account's spend by every formula, and what is left of it."""
+    return {"accounts": [_budget(account, now) for account in accounts]}
+
+
+def budget_words(document: Document) -> str:
+    """The same in words."""
+    if not document["accounts"]:
+        return "No account is open yet: the first `dp-release run` opens them."
+    return "\n".join(_spent_words(account) for account in document["accounts"])
+
+
+def _spent_words(account: Document) -> str:
+    spent = round_up(account["spent"]["epsilon"][account["accountant"]])
+    return (
+        f"Account {account['name']}: ε at most {spent} of {account['epsilon']:g} spent at"
+        f" δ = {account['delta']:g}, by {account['accountant']}; {account['releases']} releases."
+    )
+
+
+def entries(accounts: Sequence[Account]) -> Document:
+    """Every entry of every account."""
+    return {"entries": [_entry(entry) for account in accounts for entry in account.entries]}
+
+
+def entries_words(document: Document) -> str:
+    """One line an entry."""
+    return "\n".join(_entry_words(one) for one in document["entries"])
+
+
+def _entry_words(one: Document) -> str:
+    first = one["window"]["first"] if one["window"] else ""
+    return (
+        f"{one['account']} {one['seq']:>5}  {one['charged_at'][:19]}Z  {one['kind']:<8}"
+        f"  ρ {one['rho']:.12f}  {one['job'] or ''} {first}"
+    ).rstrip()
+
+
+def _epsilon(terms: Terms, spent: int) -> float:
+    return ACCOUNTANTS[terms.accountant].epsilon(spent, terms.delta)
+
+
+def _budget(account: Account, now: datetime | None) -> Document:
+    terms = account.terms
+    return {
+        "name": terms.account,
+        "epsilon": float(terms.epsilon),
+        "delta": float(terms.delta),
+        "accountant": terms.accountant,
+        "as_of": now and instant(now),
+        "spent": {
+            "rho": account.spent / RHO_UNITS,
+            "epsilon": epsilons(account.spent, terms.delta),
+        },
+        "left": {"rho": (terms.cap - account.spent) / RHO_UNITS},
+        "releases": len(account.releases),
+        "stopped": account.stopped,
+    }
+
+
+def _entry(entry: Entry) -> Document:
+    return {
+        "seq": entry.seq,
+        "account": entry.account,
+        "kind": entry.kind,
+        "job": entry.job,
+        "window": window_document(entry.window),
+        "charged_at": instant(entry.charged_at),
+        "rho": entry.charge / RHO_UNITS,
+        "event": entry.event,
+        "hash": entry.hash,
+    }

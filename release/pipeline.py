@@ -1,0 +1,131 @@
+"""One release, from window to ledger.
+
+Everything that can be decided from public parameters is decided in ``plan``, before any row is
+read. ``settle`` then follows the order that the guarantee rests on: look, read, and under the
+account's lock look again, ask the filter, draw, write both charge and result, commit.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from fractions import Fraction
+from typing import Any, Literal
+
+from release import __version__
+from release.accounting import RHO_UNITS, per_release_charge
+from release.bounding import Totals, sensitivity
+from release.errors import ConfigError, Fault
+from release.ledger.records import Entry, Mechanism, Release, Software, Terms
+from release.ledger.store import Ledger
+from release.mechanisms import GaussianMechanism, calibrated
+from release.noise import Sampler
+from release.specs import LATTICE_BITS, Job
+from release.statistics import LEVEL, STATISTICS, Statistic
+from release.windows import Window
+
+# Enough whole units for every total of a release to get one.
+LEAST_CHARGE = 10
+
+Status = Literal["published", "already", "refused", "failed"]
+Read = Callable[[Window, str], Totals]
+"""The exact totals of a window, given the account's sampling key."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A job's releases as public parameters fix them: each alike, at the same cost."""
+
+    job: Job
+    account: str
+    charge: int
+    """Of one release, in whole units."""
+    job_cap: int
+    """What all of the job's releases may cost together, in whole units."""
+    mechanism: GaussianMechanism
+    statistic: Statistic[Any]
+
+    def published(self, totals: Totals, sampler: Sampler) -> Release:
+        """Draws the noise and makes the release. From the draw on, nothing here can fail."""
+        noisy = self.mechanism.noisy(totals, sampler)
+        sigma = self.mechanism.sigma
+        return Release(
+            software=Software(name="dp-release", version=__version__),
+            job=self.job,
+            mechanism=Mechanism(
+                lattice_bits=LATTICE_BITS,
+                sensitivity=self.mechanism.sensitivity,
+                sigma=dict(sigma),
+                level=LEVEL,
+            ),
+            noisy=noisy,
+            table=self.statistic.table(self.job.statistic, noisy, sigma, LEVEL),
+        )
+
+
+@dataclass(frozen=True)
+class Settled:
+    """What became of one window of one job; ``entry`` is None only where it failed."""
+
+    job: str
+    window: Window
+    status: Status
+    entry: Entry | None
+
+
+def plan(job: Job, terms: Terms) -> Plan:
+    """What each release of a job costs and how much noise it takes; raises ConfigError.
+
+    A release is never planned at less than a few units, so a cap of 0 refuses every one.
+    """
+    share = Fraction(job.noise.share)
+    if job.noise.rho is not None:
+        charge = math.floor(Fraction(job.noise.rho) * RHO_UNITS)
+    else:
+        charge = per_release_charge(terms.cap, share, job.noise.releases or 1)
+    charge = max(charge, LEAST_CHARGE)
+    statistic = STATISTICS[job.statistic.kind]
+    mechanism = calibrated(sensitivity(job.contribution), charge, statistic.split)
+    if mechanism is None:
+        raise ConfigError(
+            [
+                Fault(
+                    f"jobs/{job.name}.toml",
+                    "noise",
+                    "one release may cost so little that its noise cannot be drawn",
+                    "must be fewer `releases`, a larger `share` or `rho`, or lower bounds",
+                )
+            ]
+        )
+    return Plan(job, terms.account, charge, math.floor(share * terms.cap), mechanism, statistic)
+
+
+def settle(
+    ledger: Ledger, plan: Plan, window: Window, read: Read, *, sampler: Sampler, now: datetime
+) -> Settled:
+    """Releases a window once, or refuses it once, or finds that this was done before.
+
+    Raises SourceError, BusyError, StorageError or LedgerError, each with nothing charged.
+    """
+    job = plan.job.name
+    with ledger.looking(plan.account) as view:
+        found = view.settlement(job, window)
+        if found is not None:
+            return Settled(job, window, "already", found)
+        affordable = view.affords(job, plan.charge, job_cap=plan.job_cap)
+        key = view.head.sampling_key
+    # Spent sums never fall, so what does not fit now will not fit under the lock either; and a
+    # window that will be refused is not read.
+    totals = read(window, key) if affordable else None
+    with ledger.writing(plan.account) as writer:
+        found = writer.settlement(job, window)
+        if found is not None:
+            return Settled(job, window, "already", found)
+        if totals is None or not writer.affords(job, plan.charge, job_cap=plan.job_cap):
+            refusal = writer.refuse(job, window, plan.charge, now)
+            return Settled(job, window, "refused", refusal)
+        content = plan.published(totals, sampler)
+        entry = writer.release(window, plan.charge, plan.mechanism.event, content, now)
+    return Settled(job, window, "published", entry)
