@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from fractions import Fraction
+from functools import lru_cache
 from typing import ClassVar
 
 from release.accounting.conversions import conversion, rdp_epsilon, zcdp_cap
@@ -53,16 +54,11 @@ class Accountant(ABC):
 
         Raises ``AccountingError`` for an event that the accountant does not admit.
         """
-        if not self.admits(event):
-            takers = ", ".join(accountants_for(event)) or "no accountant"
-            raise AccountingError(
-                f"a {self.name} account cannot take an event of type {event.type}",
-                hint=f"Accounts that can: {takers}.",
-            )
-        return sum(count * self._single(single, order) for single, count in event.uses())
+        return _charge(self, event, order)
 
     @abstractmethod
-    def _single(self, event: Event, order: Fraction | None) -> int: ...
+    def single(self, event: Event, order: Fraction | None) -> int:
+        """The cost of one use of a single mechanism, rounded up."""
 
     @abstractmethod
     def epsilon(self, spent_units: int, delta: Exact, order: Fraction | None = None) -> float:
@@ -70,7 +66,8 @@ class Accountant(ABC):
 
 
 class _Additive(Accountant):
-    def _single(self, event: Event, order: Fraction | None) -> int:  # noqa: ARG002
+    def single(self, event: Event, order: Fraction | None) -> int:  # noqa: ARG002
+        """⌈ρ⌉."""
         rho = event.rho()
         if rho is None:
             raise AccountingError(f"an event of type {event.type} has no ρ")
@@ -153,7 +150,8 @@ class RenyiAccountant(Accountant):
         with precision(BITS):
             return floor(ball(_budget(epsilon)) - conversion(order, checked_delta(delta)))
 
-    def _single(self, event: Event, order: Fraction | None) -> int:
+    def single(self, event: Event, order: Fraction | None) -> int:
+        """⌈ε(α*)⌉."""
         return event.rdp((_fixed(order),))[0]
 
     def epsilon(self, spent_units: int, delta: Exact, order: Fraction | None = None) -> float:
@@ -176,6 +174,18 @@ ACCOUNTANTS: dict[str, Accountant] = {
 def accountants_for(event: Event) -> tuple[str, ...]:
     """The accountants that admit the event."""
     return tuple(name for name, accountant in ACCOUNTANTS.items() if accountant.admits(event))
+
+
+# A job charges the same event every week: a ledger of a million rows knows few of them.
+@lru_cache(maxsize=4096)
+def _charge(accountant: Accountant, event: Event, order: Fraction | None) -> int:
+    if not accountant.admits(event):
+        takers = ", ".join(accountants_for(event))
+        raise AccountingError(
+            f"a {accountant.name} account cannot take an event of type {event.type}",
+            hint=f"Accounts that can: {takers}.",
+        )
+    return sum(count * accountant.single(single, order) for single, count in event.uses())
 
 
 def _budget(epsilon: Exact) -> Fraction:

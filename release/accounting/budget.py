@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any, Self
+from functools import lru_cache
+from typing import Any, NamedTuple, Self
 
 from release.accounting.accountants import ACCOUNTANTS
 from release.accounting.conversions import epsilons
@@ -36,6 +37,7 @@ def admits(spent: int, charge: int, cap: int) -> bool:
     return spent + charge <= cap
 
 
+@lru_cache(maxsize=4096)
 def delta_charge(event: Event) -> int:
     """The event's δ₀ in units of 1e-18: over its uses, count times the rounded-up one."""
     return sum(
@@ -43,8 +45,7 @@ def delta_charge(event: Event) -> int:
     )
 
 
-@dataclass(frozen=True)
-class Charge:
+class Charge(NamedTuple):
     """One event's cost to one account, in whole units of 1e-12 and, for δ₀, of 1e-18."""
 
     units: int

@@ -70,7 +70,7 @@ class Event(ABC):
 
     def uses(self) -> Iterator[tuple[Event, int]]:
         """The single mechanisms that it is made of, each with how often it is used."""
-        yield replace(self, count=1), self.count  # type: ignore[type-var]
+        yield (self if self.count == 1 else replace(self, count=1)), self.count  # type: ignore[type-var]
 
     def to_json(self) -> dict[str, Any]:
         """The event as a JSON document that ``event_from_json`` reads back."""

@@ -10,6 +10,8 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import Any, NamedTuple
 
+from release.accounting.conversions import grid_epsilon
+from release.accounting.curves import ORDERS
 from release.accounting.events import Composed, Event
 from release.accounting.exact import AccountingError, Exact, checked_delta
 from release.accounting.mechanisms import (
@@ -89,15 +91,19 @@ def _from_zcdp(foreign: Any) -> Event:
     return ZeroConcentrated(foreign.rho)
 
 
-def pld_epsilon(event: Event, delta: Exact, interval: float = 1e-4) -> float | None:
+def pld_epsilon(event: Event, delta: Exact, interval: float | None = None) -> float | None:
     """ε at δ − δ₀ from the composed privacy-loss distribution, rounded pessimistically.
 
     For reports only: such a curve is no valid filter (arXiv 2602.06756). None where a part has
-    no distribution here (what is known by its ρ alone). ``interval`` is the width of a bucket.
+    no distribution here (what is known by its ρ alone). ``interval`` is the width of a bucket, by
+    default 1e-4 or the hundred-thousandth part of the ``rdp`` ε, whichever is more: finer
+    buckets take minutes where ε is in the thousands.
     """
     from dp_accounting.pld import privacy_loss_distribution as pld
 
     left = checked_delta(checked_delta(delta) - event.delta0())
+    if interval is None:
+        interval = max(1e-4, 1e-5 * grid_epsilon(event.rdp(ORDERS), left).epsilon)
     composed = pld.identity(value_discretization_interval=interval)
     for single, count in event.uses():
         part = _distribution(single, count, interval)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -15,7 +16,7 @@ from release.accounting.curves import (
     subsampled_curve,
 )
 from release.accounting.events import Event
-from release.accounting.exact import AccountingError, checked_count, exact, positive
+from release.accounting.exact import AccountingError, checked_count, exact
 
 Number = int | float
 """A parameter as JSON holds it; its exact value is the one that counts."""
@@ -23,9 +24,10 @@ Number = int | float
 
 def _checked(*, count: int, **positives: Number) -> None:
     for name, value in positives.items():
-        if not isinstance(value, int | float):
+        if not isinstance(value, int | float) or isinstance(value, bool):
             raise AccountingError(f"{name} must be a JSON number")
-        positive(value, name)
+        if not 0 < value < math.inf:
+            raise AccountingError(f"{name} must be above 0 and finite")
     checked_count(count)
 
 

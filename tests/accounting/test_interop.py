@@ -81,7 +81,20 @@ def test_nothing_slow_is_imported() -> None:
         "slow = {'dp_accounting', 'scipy', 'pandas', 'numpy'} & set(sys.modules)\n"
         "sys.exit(str(slow) if slow else 0)"
     )
-    done = subprocess.run(  # noqa: S603
+    done = subprocess.run(
         [sys.executable, "-c", program], check=False, capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr
+
+
+def test_googles_distribution_of_randomised_response_still_loses_its_count() -> None:
+    # Why ``pld_epsilon`` composes distributions itself. If this fails, the trap is mended.
+    from dp_accounting import NeighboringRelation, dp_event
+    from dp_accounting.pld import PLDAccountant
+
+    def epsilon(count: int) -> float:
+        event = dp_event.SelfComposedDpEvent(dp_event.RandomizedResponseDpEvent(0.5, 2), count)
+        accountant = PLDAccountant(NeighboringRelation.REPLACE_ONE)
+        return float(accountant.compose(event).get_epsilon(1e-6))
+
+    assert epsilon(20) == epsilon(1)

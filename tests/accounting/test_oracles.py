@@ -29,7 +29,7 @@ from release.accounting import (
 )
 from release.accounting.interop import pld_epsilon, to_dp_accounting
 
-RHOS = [Fraction(1, 10**9), Fraction(1, 10**6), Fraction(1, 1000), Fraction(1, 20), 1, 30, 1000]
+RHOS = ["1/1000000000", "1/1000000", "1/1000", "1/20", "1", "30", "1000", "44000000000"]
 DELTAS = [Decimal("1e-15"), Decimal("1e-9"), Decimal("1e-6"), Decimal("0.001"), Decimal("0.1")]
 GRID = [(Fraction(rho), Fraction(delta)) for rho in RHOS for delta in DELTAS]
 
@@ -93,7 +93,8 @@ def test_delta_from_above() -> None:
             assert truth <= found <= truth * (1 + mpmath.mpf(10) ** -14)
 
 
-@pytest.mark.parametrize(("rho", "delta"), GRID)
+# OpenDP's own bound overflows beyond.
+@pytest.mark.parametrize(("rho", "delta"), [row for row in GRID if row[0] <= 1000])
 def test_open_dp_agrees_on_zero_concentrated_noise(rho: Fraction, delta: Fraction) -> None:
     import opendp.prelude as dp
 
@@ -101,7 +102,7 @@ def test_open_dp_agrees_on_zero_concentrated_noise(rho: Fraction, delta: Fractio
     scale = float(2 * rho) ** -0.5
     space = dp.atom_domain(T=float, nan=False), dp.absolute_distance(T=float)
     noise = dp.c.make_zCDP_to_approxDP(dp.m.make_gaussian(*space, scale=scale))
-    theirs = noise.map(1.0).epsilon(float(delta))
+    theirs = noise.map(1.0).epsilon(float(delta))  # type: ignore[no-untyped-call]
     ours = rdp_epsilon(1 / (2 * Fraction(scale) ** 2), float(delta))
     assert ours >= theirs * (1 - 1e-9)
     assert ours <= theirs * (1 + 1e-6) or theirs == 0
@@ -139,20 +140,24 @@ def test_googles_renyi_accountant_says_no_more(event: Event, delta: float) -> No
 
 @pytest.mark.parametrize("event", MIXED, ids=lambda event: event.type)
 def test_a_privacy_loss_distribution_says_no_more(event: Event) -> None:
-    from dp_accounting.pld import PLDAccountant
-
     delta, found = Decimal("1e-6"), Spend().plus(event).epsilons(Decimal("1e-6"))
     pld = pld_epsilon(event, delta)
     if pld is None:
         assert isinstance(event, ZeroConcentrated)
         return
-    theirs = PLDAccountant().compose(to_dp_accounting(event).event).get_epsilon(1e-6)
-    assert pld == pytest.approx(theirs, rel=1e-6)
     assert found["rdp"] is not None
     assert found["rdp"] >= pld * (1 - 1e-3)
     if found["gdp"] is not None:
         # Theirs is rounded up to buckets, ours is the exact value.
         assert found["gdp"] == pytest.approx(pld, rel=1e-3)
+
+
+def test_our_distribution_is_the_one_of_googles_accountant() -> None:
+    from dp_accounting.pld import PLDAccountant
+
+    event = Composed((Gaussian(1, 5, 20), Laplace(1, 10, 7), PoissonGaussian(0.01, 1.1, 30)))
+    other = PLDAccountant().compose(to_dp_accounting(event).event)
+    assert pld_epsilon(event, 1e-6) == pytest.approx(other.get_epsilon(1e-6), rel=1e-9)
 
 
 @pytest.mark.parametrize(("rate", "noise"), [(0.01, 1.1), (0.3, 3.0), (0.001, 0.7), (0.5, 0.3)])
@@ -163,9 +168,7 @@ def test_the_moments_of_sampled_noise_by_quadrature(
     found = Fraction(PoissonGaussian(rate, noise).rdp((order,))[0], RHO_UNITS)
     with mpmath.workdps(30):
         q, z, alpha = mpmath.mpf(rate), mpmath.mpf(noise), number(order)
-        cuts = sorted(
-            {-30 * z, -5 * z, mpmath.mpf(0), alpha, 5 * z, alpha + 5 * z, alpha + 30 * z}
-        )
+        cuts = sorted({-30 * z, -5 * z, alpha, 5 * z, alpha + 5 * z, alpha + 30 * z})
         moment = mpmath.quad(
             lambda x: (
                 mpmath.npdf(x, 0, z) * (1 - q + q * mpmath.exp((2 * x - 1) / (2 * z * z))) ** alpha
