@@ -12,7 +12,7 @@ from typing import Any
 
 from release.accounting import RHO_UNITS
 from release.ledger import chain
-from release.ledger.records import Account, Entry
+from release.ledger.records import Account, Entry, Release
 from release.site import figures, views
 from release.site.addresses import Published
 from release.site.contexts import Conversion, RowView
@@ -29,7 +29,7 @@ def data_csv(of: Published) -> bytes:
     """The whole table. A name that a spreadsheet would run gets a leading apostrophe."""
     columns = (*COLUMNS, *MORE_COLUMNS[of.release.job.statistic.kind])
     text = io.StringIO()
-    writer = csv.DictWriter(text, columns, extrasaction="ignore", lineterminator="\n")
+    writer = csv.DictWriter(text, columns, extrasaction="ignore")
     writer.writeheader()
     writer.writerows(_cells(row) for row in views.rows(of.release))
     return text.getvalue().encode()
@@ -38,48 +38,22 @@ def data_csv(of: Published) -> bytes:
 def release_json(of: Published) -> bytes:
     """The release with everything that is needed to compute its ε again."""
     account, entry, release = of.account, of.entry, of.release
-    job, terms = release.job, account.terms
-    both = conversions(account, entry.spent, charge=entry.charge)
     return _document(
         {
             "format": 1,
             "project": account.about.title,
-            "job": job.name,
-            "title": job.title,
+            "job": of.job,
+            "title": release.job.title,
             "window": _window(of.window),
-            "schedule": job.schedule,
-            "statistic": job.statistic.model_dump(),
-            "contribution": job.contribution.model_dump(),
-            "noise": job.noise.model_dump(),
             "rows": [_json_row(row) for row in views.rows(release)],
-            "mechanism": {
-                **release.mechanism.model_dump(),
-                "unit_of_step": {
-                    total: float(scale(total, release.mechanism, job))
-                    for total in release.mechanism.sigma
-                },
-            },
-            "event": entry.event,
-            "rho": {
-                "release": figures.rho_number(entry.charge),
-                "job_to_date": figures.rho_number(entry.job_spent),
-                "account_to_date": figures.rho_number(entry.spent),
-            },
-            "epsilon": {
-                "release": {each.name: _number(each.release) for each in both},
-                "account_to_date": _to_date(both),
-            },
-            "delta": terms.delta,
-            "budget": {
-                **_budget(account),
-                "job_cap": figures.rho_number(job_cap(job, account)),
-            },
-            "account": terms.account,
-            "unit": terms.unit,
+            **_request(release),
+            **_cost(of),
+            "unit": account.terms.unit,
             "unit_name": account.about.unit_name,
-            "neighbouring": terms.neighbouring,
+            "neighbouring": account.terms.neighbouring,
+            "account": entry.account,
             "entry": entry.seq,
-            "charged_at": views.instant(entry.charged_at),
+            "charged_at": chain.instant(entry.charged_at),
             "hash": entry.hash,
             "previous": entry.previous,
             "software": release.software.model_dump(),
@@ -99,7 +73,7 @@ def ledger_json(account: Account) -> bytes:
             "unit": terms.unit,
             "neighbouring": terms.neighbouring,
             "time_zone": terms.time_zone,
-            "opened_at": views.instant(account.opened_at),
+            "opened_at": chain.instant(account.opened_at),
             "units_of_rho": RHO_UNITS,
             "budget": _budget(account),
             "about": account.about.model_dump(),
@@ -112,6 +86,40 @@ def ledger_json(account: Account) -> bytes:
             "entries": [_entry(entry) for entry in account.entries],
         }
     )
+
+
+def _request(release: Release) -> dict[str, Any]:
+    """What was asked for, and the public parameters of the noise."""
+    job, mechanism = release.job, release.mechanism
+    steps = {total: float(scale(total, mechanism, job)) for total in mechanism.sigma}
+    return {
+        "schedule": job.schedule,
+        "statistic": job.statistic.model_dump(),
+        "contribution": job.contribution.model_dump(),
+        "noise": job.noise.model_dump(),
+        "mechanism": {**mechanism.model_dump(), "unit_of_step": steps},
+    }
+
+
+def _cost(of: Published) -> dict[str, Any]:
+    """What was spent, by this release and up to it, and the budget that it is spent from."""
+    account, entry = of.account, of.entry
+    both = conversions(account, entry.spent, charge=entry.charge)
+    cap = figures.rho_number(job_cap(of.release.job, account))
+    return {
+        "event": entry.event,
+        "rho": {
+            "release": figures.rho_number(entry.charge),
+            "job_to_date": figures.rho_number(entry.job_spent),
+            "account_to_date": figures.rho_number(entry.spent),
+        },
+        "epsilon": {
+            "release": {each.name: _number(each.release) for each in both},
+            "account_to_date": _to_date(both),
+        },
+        "delta": account.terms.delta,
+        "budget": {**_budget(account), "job_cap": cap},
+    }
 
 
 def _entry(entry: Entry) -> dict[str, Any]:

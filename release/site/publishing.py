@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 
 from release.errors import StorageError
-from release.site.addresses import PAGE
 
 KEPT = (
     "Nothing is lost: the releases are in the ledger. Mend the folder or make room, and run "
@@ -34,8 +33,9 @@ def write(files: Mapping[str, bytes], site: Path) -> list[Path]:
     return written
 
 
-def _order(name: str) -> tuple[bool, bool, int, str]:
-    return (name == PAGE, name.endswith(".html"), -len(PurePosixPath(name).parts), name)
+def _order(name: str) -> tuple[bool, int, str]:
+    # Among pages the deepest come first, so the index is the last.
+    return (name.endswith(".html"), -len(PurePosixPath(name).parts), name)
 
 
 def _replace(path: Path, content: bytes) -> bool:

@@ -12,6 +12,7 @@ from types import TracebackType
 
 import jinja2
 
+from release import shipped
 from release.errors import ConfigError, Fault
 from release.site.contexts import AnyPage
 
@@ -19,18 +20,11 @@ ALLOWED = "a template is UTF-8 Jinja2 and names only what its page's context hol
 STYLE = "style.css"
 
 
-def shipped() -> Path:
-    """The folder of the templates that came with this software."""
-    package = Path(__file__).resolve().parent.parent
-    packed = package / "_sample" / "templates"
-    return packed if packed.is_dir() else package.parent / "templates"
-
-
 class Templates:
     """Renders contexts. Every fault is a ``ConfigError`` that names the file and the line."""
 
     def __init__(self, own: Path | None) -> None:
-        base = jinja2.FileSystemLoader(shipped())
+        base = jinja2.FileSystemLoader(shipped.folder() / "templates")
         loaders: list[jinja2.BaseLoader] = [base, jinja2.PrefixLoader({"shipped": base})]
         if own is not None:
             loaders.insert(0, jinja2.FileSystemLoader(own))

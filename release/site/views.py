@@ -22,8 +22,8 @@ from release.windows import Window
 
 
 def instant(moment: datetime) -> str:
-    """RFC 3339, in UTC."""
-    return moment.astimezone(UTC).isoformat().replace("+00:00", "Z")
+    """RFC 3339, in UTC, to the second: windows have no more, and readers need no more."""
+    return moment.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
 def window(of: Window) -> WindowView:

@@ -9,7 +9,7 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
-from release.accounting import ACCOUNTANTS, per_release_charge
+from release.accounting import ACCOUNTANTS, RHO_UNITS, Composed, Gaussian, per_release_charge
 from release.ledger.chain import GENESIS, entry_hash
 from release.ledger.records import (
     About,
@@ -30,9 +30,9 @@ START = date(2026, 1, 5)
 ZONE = "Europe/London"
 OPENED = datetime(2026, 4, 1, 6, 0, tzinfo=UTC)
 CATEGORIES = (
-    "Baking, Barbecue, Coffee, Cookware, Cutlery, Glassware, Kettles, Knives, Lighting, "
-    "Storage, Tableware, Textiles"
-).split(", ")
+    *("Baking", "Barbecue", "Coffee", "Cookware", "Cutlery", "Glassware"),
+    *("Kettles", "Knives", "Lighting", "Storage", "Tableware", "Textiles"),
+)
 PRODUCTS = tuple(f"{kind} no. {number}" for number in range(1, 11) for kind in CATEGORIES[:4])
 NASTY = (
     "<script>alert(1)</script>",
@@ -47,7 +47,7 @@ NASTY = (
 SOFTWARE = Software(name="dp-release", version="0.1.0")
 
 
-def means(groups: tuple[str, ...] = tuple(CATEGORIES), title: str = "Average rating") -> Job:
+def means(groups: tuple[str, ...] = CATEGORIES, title: str = "Average rating") -> Job:
     return Job(
         name="category-ratings",
         title=title,
@@ -104,10 +104,7 @@ def mean_release(job: Job, week: int) -> Release:
         software=SOFTWARE,
         job=job,
         mechanism=Mechanism(
-            lattice_bits=20,
-            sensitivity=1_816_187,
-            sigma={"count": 38_990_000, "sum": 29_630_000},
-            level=0.95,
+            lattice_bits=20, sensitivity=1_816_187, sigma={"count": 1, "sum": 1}, level=0.95
         ),
         noisy={"count": (0,) * len(rows), "sum": (0,) * len(rows)},
         table=Table(decimals=2, count_decimals=0, rows=tuple(rows)),
@@ -140,7 +137,7 @@ def leaderboard_release(job: Job, week: int) -> Release:
         software=SOFTWARE,
         job=job,
         mechanism=Mechanism(
-            lattice_bits=20, sensitivity=4_689_377, sigma={"count": 60_905_000}, level=0.95
+            lattice_bits=20, sensitivity=4_689_377, sigma={"count": 1}, level=0.95
         ),
         noisy={"count": tuple(count << 20 for count, _ in counts)},
         table=Table(decimals=0, count_decimals=0, rows=rows),
@@ -206,24 +203,21 @@ class Book:
         return entry
 
     def release(self, release: Release, window: Window) -> None:
-        share, releases = release.job.noise.share, release.job.noise.releases
-        assert releases is not None
+        """Charges a release, its noise calibrated to the charge."""
+        noise = release.job.noise
+        assert noise.releases is not None
+        charge = per_release_charge(self.terms.cap, Fraction(noise.share), noise.releases)
+        release = release.model_copy(update={"mechanism": calibrated(release.mechanism, charge)})
         parts = [
-            {
-                "type": "gaussian",
-                "version": 1,
-                "sensitivity": release.mechanism.sensitivity,
-                "sigma": sigma,
-                "count": 1,
-            }
+            Gaussian(release.mechanism.sensitivity, sigma)
             for sigma in release.mechanism.sigma.values()
         ]
         entry = self.append(
             "release",
             job=release.job.name,
             window=window,
-            charge=per_release_charge(self.terms.cap, Fraction(share), releases),
-            event={"type": "composed", "version": 1, "events": parts, "count": 1},
+            charge=charge,
+            event=Composed(tuple(parts)).to_json(),
             body=release.model_dump(mode="json"),
         )
         self.releases[entry.seq] = release
@@ -239,6 +233,18 @@ class Book:
             entries=tuple(self.entries),
             releases=dict(self.releases),
         )
+
+
+def calibrated(mechanism: Mechanism, charge: int) -> Mechanism:
+    """The least σ whose Δ²/(2σ²) is within the charge, parted between the totals."""
+    split = {"count": Fraction(366, 1000), "sum": Fraction(634, 1000)}
+    parts = split if len(mechanism.sigma) == 2 else {"count": Fraction(1)}
+    squares = {
+        total: math.ceil(Fraction(mechanism.sensitivity**2 * RHO_UNITS) / (2 * part * charge))
+        for total, part in parts.items()
+    }
+    sigma = {total: math.isqrt(square - 1) + 1 for total, square in squares.items()}
+    return mechanism.model_copy(update={"sigma": sigma})
 
 
 def week(number: int) -> Window:

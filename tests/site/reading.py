@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
 
+BLOCKS = {"p", "dt", "dd", "small", "td", "th", "li", "h1", "h2", "h3", "caption"}
 VOID = {"meta", "link", "br", "wbr", "img", "hr", "input"}
 
 
@@ -33,6 +34,8 @@ class _Reader(HTMLParser):
         self.root = self.here = Element("", {})
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag in BLOCKS:
+            self.handle_data(" ")
         element = Element(tag, {name: value or "" for name, value in attrs}, self.here)
         self.here.children.append(element)
         if tag not in VOID:
@@ -46,6 +49,8 @@ class _Reader(HTMLParser):
         assert self.here.tag == tag, f"</{tag}> closes <{self.here.tag}>"
         assert self.here.parent is not None
         self.here = self.here.parent
+        if tag in BLOCKS:
+            self.handle_data(" ")
 
     def handle_data(self, data: str) -> None:
         here: Element | None = self.here
@@ -63,9 +68,9 @@ def read(page: bytes) -> Element:
     return reader.root
 
 
-def table(page: Element) -> list[dict[str, str]]:
-    """The first table, its numbers as the ``data`` elements hold them."""
-    first = page.all("table")[0]
+def table(page: Element, index: int = 0) -> list[dict[str, str]]:
+    """A table of the page, its numbers as the ``data`` elements hold them."""
+    first = page.all("table")[index]
     names = [cell.text() for cell in first.all("thead")[0].all("th")]
     rows = []
     for row in first.all("tbody")[0].all("tr"):

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from release import shipped
 from release.errors import ConfigError, StorageError
 from release.site import build, render
 from tests.site.examples import shop
@@ -100,7 +101,7 @@ def test_a_site_that_is_no_folder_is_named(tmp_path: Path) -> None:
 
 def test_a_folder_where_a_page_belongs_is_named(tmp_path: Path) -> None:
     (tmp_path / "index.html").mkdir()
-    with pytest.raises(StorageError, match="index.html: Is a directory"):
+    with pytest.raises(StorageError, match=r"index\.html: Is a directory"):
         build(SHORT, tmp_path, templates=None)
     assert not list(tmp_path.rglob("*.new"))
 
@@ -138,20 +139,21 @@ def test_a_template_that_is_not_text_is_named(tmp_path: Path) -> None:
 
 def test_a_style_sheet_cannot_leave_its_element(tmp_path: Path) -> None:
     (tmp_path / "style.css").write_text("a {} </style><script>")
-    with pytest.raises(ConfigError, match="style.css"):
+    with pytest.raises(ConfigError, match=r"style\.css"):
         render(SHORT, templates=tmp_path)
 
 
 def test_a_project_replaces_one_block_and_keeps_the_rest(tmp_path: Path) -> None:
     (tmp_path / "release.html").write_text(
-        '{% extends "shipped/release.html" %}{% block meaning %}<p>Ours: {{ unit }}</p>{% endblock %}'
+        '{% extends "shipped/release.html" %}\n'
+        "{% block meaning %}<p>Ours: {{ unit }}</p>{% endblock %}"
     )
     files = render(SHORT, templates=tmp_path)
-    shipped = render(SHORT, templates=None)
+    usual = render(SHORT, templates=None)
     name = "jobs/category-ratings/2026-01-05/index.html"
     assert b"<p>Ours: customer</p>" in files[name]
     assert b"What is promised" in files[name]
-    assert {name for name in files if files[name] != shipped[name]} == {
+    assert {name for name in files if files[name] != usual[name]} == {
         name for name in files if name.count("/") == 3 and name.endswith(".html")
     }
 
@@ -161,8 +163,6 @@ def test_a_folder_without_templates_changes_nothing(tmp_path: Path) -> None:
 
 
 def test_line_ends_of_a_style_sheet_do_not_matter(tmp_path: Path) -> None:
-    from release.site.templating import shipped
-
-    text = (shipped() / "style.css").read_bytes()
+    text = (shipped.folder() / "templates/style.css").read_bytes()
     (tmp_path / "style.css").write_bytes(text.replace(b"\n", b"\r\n"))
     assert render(SHORT, templates=tmp_path) == render(SHORT, templates=None)

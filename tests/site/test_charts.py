@@ -18,7 +18,8 @@ def estimates(draw: st.DrawFn) -> Estimate:
 
 @given(st.lists(estimates(), min_size=1, max_size=8), st.booleans())
 def test_marks_stand_on_the_plot_in_the_order_of_their_numbers(
-    rows: list[Estimate], bars: bool
+    rows: list[Estimate],
+    bars: bool,  # noqa: FBT001
 ) -> None:
     assume(all(row.upper - row.lower > 1e-3 for row in rows))
     chart = charts.intervals(rows, bars=bars)

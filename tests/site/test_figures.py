@@ -79,8 +79,16 @@ def test_numbers_for_reading_are_grouped(value: float, decimals: int, raw: str, 
 
 @pytest.mark.parametrize(
     ("amount", "text"),
-    [("1.5", "1.5"), ("1.50", "1.5"), ("1e-6", "1e-6"), ("2.5E-7", "2.5e-7"), ("1E+2", "100")]
-    + [("0", "0"), ("0.001", "0.001"), ("-3", "-3")],
+    [
+        ("1.5", "1.5"),
+        ("1.50", "1.5"),
+        ("1e-6", "1e-6"),
+        ("2.5E-7", "2.5e-7"),
+        ("1E+2", "100"),
+        ("0", "0"),
+        ("0.001", "0.001"),
+        ("-3", "-3"),
+    ],
 )
 def test_parameters_are_shown_as_they_were_written(amount: str, text: str) -> None:
     assert figures.plain(Decimal(amount)) == text

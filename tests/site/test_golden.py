@@ -10,6 +10,8 @@ import pytest
 from release.site import render
 from tests.site.examples import shop
 
+# One worker: the first test writes what the others read.
+pytestmark = pytest.mark.xdist_group("golden-site")
 GOLDEN = Path(__file__).parent / "golden"
 FILES = {
     name: content

@@ -9,7 +9,7 @@ import json
 import pytest
 
 from release.site import render
-from tests.site.examples import NASTY, nasty
+from tests.site.examples import NASTY, Book, mean_release, means, nasty, week
 from tests.site.reading import read
 
 FILES = render([nasty()], templates=None)
@@ -56,10 +56,11 @@ def test_no_cell_is_a_formula(folder: str) -> None:
 
 @pytest.mark.parametrize("start", ["=", "+", "-", "@", "\t", "\r", "＝"])
 def test_each_start_of_a_formula_is_neutralised(start: str) -> None:
-    from tests.site.examples import Book, mean_release, means, week
-
+    release = mean_release(means(("name",)), 0)
+    row = release.table.rows[0].model_copy(update={"group": f"{start}1+1"})
+    table = release.table.model_copy(update={"rows": (row,)})
     book = Book()
-    book.release(mean_release(means((f"{start}1+1",)), 0), week(0))
+    book.release(release.model_copy(update={"table": table}), week(0))
     content = render([book.account()], templates=None)["jobs/category-ratings/2026-01-05/data.csv"]
     lines = list(csv.reader(io.StringIO(content.decode(), newline="")))
     assert lines[1][0] == f"'{start}1+1"

@@ -6,11 +6,11 @@ import re
 
 import pytest
 
-from release.site.templating import shipped
+from release import shipped
 
-STYLE = (shipped() / "style.css").read_text()
+STYLE = (shipped.folder() / "templates/style.css").read_text()
 LIGHT, DARK, PRINT = (
-    {name: value for name, value in re.findall(r"--(\w+): (#[0-9a-f]+)", block)}
+    dict(re.findall(r"--(\w+): (#[0-9a-f]+)", block))
     for block in re.findall(r":root \{(.*?)\}", STYLE, re.DOTALL)
 )
 
