@@ -2,10 +2,12 @@
 
 Everything here looks at noisy totals and public parameters only, so it is post-processing and
 free. It runs after the noise is drawn, so nothing here may fail for one draw and not another:
-every division is guarded by the comparison that makes its divisor positive.
+every division is guarded by the comparison that makes its divisor positive, and all that is
+rounded is rounded once, from exact rationals, intervals outward.
 
 Intervals cover the noise at the stated level, over all releases. They bound the exact bounded
-statistic; what the contribution bounds changed is stated beside them, in words.
+statistic; what the contribution bounds changed is stated beside them, in words. The proofs are
+in docs/statistics.md.
 """
 
 from __future__ import annotations
@@ -29,14 +31,18 @@ LEVEL = 0.95
 RowStatus = Literal["published", "not-reliable"]
 Noisy = Mapping[str, Sequence[int]]
 Sigma = Mapping[str, int]
+Ratio = tuple[Fraction, Fraction, Fraction]
+"""A ratio between the ends of its interval."""
+Bounds = tuple[Fraction, Fraction]
 Spec = TypeVar("Spec", Mean, Leaderboard)
 
 
 class Row(BaseModel):
     """One published row; ``value`` is None exactly where ``status`` is not "published".
 
-    ``lower`` and ``upper`` bound the exact bounded statistic at the release's level, noise only.
-    ``count`` is the noisy bounded count beside a mean. The ranks belong to leaderboards.
+    ``lower`` and ``upper`` bound the exact bounded statistic at the release's level, noise only;
+    a published value lies between them, and they are never equal. ``count`` is the noisy bounded
+    count beside a mean. The ranks belong to leaderboards.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -53,7 +59,10 @@ class Row(BaseModel):
 
 
 class Table(BaseModel):
-    """A published table, its numbers rounded once, to ``decimals`` places, for every format."""
+    """A published table, its numbers rounded once, to ``decimals`` places, for every format.
+
+    A negative number of places rounds to tens, hundreds and so on.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -96,14 +105,18 @@ class GroupMeans(Statistic[Mean]):
 
     def table(self, spec: Mean, noisy: Noisy, sigma: Sigma, level: float) -> Table:
         """Means with Fieller's intervals; "not-reliable" where those are unbounded."""
-        _, scale = self.measured(spec)
-        decimals = _decimals((scale.upper - scale.lower) / 100)
-        count_decimals = _decimals(sigma["count"] / ONE)
+        bounds = Fraction(spec.bounds[0]), Fraction(spec.bounds[1])
+        counts = noisy["count"]
+        ratios = [
+            _fieller(count, total, sigma, level)
+            for count, total in zip(counts, noisy["sum"], strict=True)
+        ]
+        decimals = _mean_decimals(ratios, bounds, level)
+        count_decimals = _decimals(Fraction(sigma["count"], ONE), Fraction(max(counts), ONE))
         rows = []
-        for group, count, total in zip(spec.groups, noisy["count"], noisy["sum"], strict=True):
-            ratio = _fieller(count, total, sigma, level)
+        for group, count, ratio in zip(spec.groups, counts, ratios, strict=True):
             rough = _nearest(Fraction(max(count, 0), ONE), count_decimals)
-            rows.append(_mean_row(group, ratio, rough, scale, decimals))
+            rows.append(_mean_row(group, ratio, rough, bounds, decimals))
         return Table(decimals=decimals, count_decimals=count_decimals, rows=tuple(rows))
 
 
@@ -114,78 +127,96 @@ class CountBoard(Statistic[Leaderboard]):
 
     def table(self, spec: Leaderboard, noisy: Noisy, sigma: Sigma, level: float) -> Table:
         """Counts with normal intervals; ranges of ranks hold for all groups at once."""
-        decimals = _decimals(sigma["count"] / ONE)
+        counts = noisy["count"]
+        decimals = _decimals(Fraction(sigma["count"], ONE), Fraction(max(counts), ONE))
         # Half a step for the rounding of the noise to the lattice.
-        margin = NormalDist().inv_cdf((1 + level) / 2) * sigma["count"] + 0.5
-        ranges = _rank_ranges(noisy["count"], sigma["count"], level)
-        order = sorted(
-            range(len(spec.groups)), key=lambda place: (-noisy["count"][place], spec.groups[place])
-        )
-        rows = [
-            Row(
+        margin = _quantile(level) * sigma["count"] + Fraction(1, 2)
+        ranges = _rank_ranges(counts, sigma["count"], level)
+        order = sorted(range(len(counts)), key=lambda place: (-counts[place], spec.groups[place]))
+        rows = []
+        for rank, place in enumerate(order, start=1):
+            # No exact count is below 0: moving a noisy one up to 0 moves it nearer to them all.
+            count = max(counts[place], 0)
+            row = Row(
                 group=spec.groups[place],
-                value=_nearest(Fraction(max(noisy["count"][place], 0), ONE), decimals),
-                lower=max(_below((noisy["count"][place] - margin) / ONE, decimals), 0.0),
-                upper=max(_above((noisy["count"][place] + margin) / ONE, decimals), 0.0),
+                value=_nearest(Fraction(count, ONE), decimals),
+                lower=_below(max(count - margin, Fraction(0)) / ONE, decimals),
+                upper=_above((count + margin) / ONE, decimals),
                 status="published",
                 rank=rank,
                 rank_lower=ranges[place][0],
                 rank_upper=ranges[place][1],
             )
-            for rank, place in enumerate(order, start=1)
-        ]
+            rows.append(row)
         return Table(decimals=decimals, count_decimals=decimals, rows=tuple(rows))
 
 
 STATISTICS: Mapping[str, Statistic[Any]] = {"mean": GroupMeans(), "leaderboard": CountBoard()}
 
 
-def _fieller(
-    count: int, total: int, sigma: Sigma, level: float
-) -> tuple[float, float, float] | None:
-    """sum/count with its interval by Fieller (1954), or None where that is unbounded.
+def _quantile(level: float) -> Fraction:
+    """The z that a standard normal keeps within, on both sides, at the level."""
+    return Fraction(NormalDist().inv_cdf((1 + level) / 2))
+
+
+def _fieller(count: int, total: int, sigma: Sigma, level: float) -> Ratio | None:
+    """sum/count between the ends of its interval by Fieller (1954), None where it is unbounded.
 
     The set of t with (S - t·C)² <= z²·(σ_s² + t²·σ_c²) holds the ratio of the exact totals at
     the level, whatever they are; it is an interval exactly where C² > z²·σ_c². z is raised so
     that it also covers the rounding of both noises to the lattice: half a step each moves
-    S - t·C by at most (1 + abs(t))/2 <= √(σ_s² + t²·σ_c²)/(√2·min σ).
+    S - t·C by at most (1 + abs(t))/2 <= √(σ_s² + t²·σ_c²)/(√2·min σ). Exact ratios lie in
+    [-1, 1]; moving S to the nearest of [-C, C] moves it nearer to every such t·C, so it loses
+    none of them, and the estimate lies in [-1, 1] too.
     """
-    z = NormalDist().inv_cdf((1 + level) / 2) + 1 / (math.sqrt(2) * min(sigma.values()))
-    c, s = count / sigma["count"], total / sigma["sum"]
-    spare = c * c - z * z
-    if c <= 0 or spare <= 0:
+    a, b = sigma["count"], sigma["sum"]
+    z = _quantile(level) + Fraction(1 / (math.sqrt(2) * min(a, b)))
+    spare = count * count - z * z * a * a
+    if count <= 0 or spare <= 0:
         return None
-    # In units of their sigmas: the roots of (c² - z²)·t² - 2·c·s·t + (s² - z²) = 0, whose
-    # discriminant z²·(c² + s² - z²) = z²·(spare + s²) is positive.
-    unit = sigma["sum"] / sigma["count"]
-    reach = z * math.sqrt(spare + s * s)
-    return unit * (c * s - reach) / spare, unit * s / c, unit * (c * s + reach) / spare
+    total = min(max(total, -count), count)
+    # The roots of (C² - z²·σ_c²)·t² - 2·C·S·t + (S² - z²·σ_s²) = 0, by their discriminant.
+    reach = _root(z * z * (b * b * spare + a * a * total * total))
+    centre = count * total
+    return (centre - reach) / spare, Fraction(total, count), (centre + reach) / spare
 
 
-def _mean_row(
-    group: str,
-    ratio: tuple[float, float, float] | None,
-    count: float,
-    scale: Scale,
-    decimals: int,
-) -> Row:
+def _root(square: Fraction) -> Fraction:
+    """A square root, rounded up."""
+    size = square.numerator * square.denominator
+    return Fraction(math.isqrt(size) + 1, square.denominator)
+
+
+def _mean_decimals(ratios: Sequence[Ratio | None], bounds: Bounds, level: float) -> int:
+    """What the most precise mean of the table supports, and at least a hundredth of the bounds.
+
+    An interval is as long as 2·z standard deviations, and [-1, 1] as long as the bounds.
+    """
+    lower, upper = bounds
+    lengths = [high - low for low, _, high in filter(None, ratios)]
+    finest = min([Fraction(1, 100), *(length / (4 * _quantile(level)) for length in lengths)])
+    return _decimals((upper - lower) * finest, max(abs(lower), abs(upper)))
+
+
+def _mean_row(group: str, ratio: Ratio | None, count: float, bounds: Bounds, decimals: int) -> Row:
+    lower, upper = bounds
     if ratio is None:
-        return Row(
-            group=group,
-            value=None,
-            lower=scale.lower,
-            upper=scale.upper,
-            status="not-reliable",
-            count=count,
+        value = None
+    else:
+        # An exact mean lies within the bounds, so cutting the interval to them loses nothing.
+        low, middle, high = (
+            (lower + upper) / 2 + (upper - lower) / 2 * min(max(part, Fraction(-1)), Fraction(1))
+            for part in ratio
         )
-    # The exact mean lies within the bounds, so cutting the interval to them loses nothing.
-    lower, value, upper = (scale.centre + scale.half * min(max(part, -1.0), 1.0) for part in ratio)
+        inside = _above(lower, decimals), _below(upper, decimals)
+        value = min(max(_nearest(middle, decimals), inside[0]), inside[1])
+        lower, upper = low, high
     return Row(
         group=group,
-        value=min(max(_nearest(Fraction(value), decimals), scale.lower), scale.upper),
-        lower=max(_below(lower, decimals), scale.lower),
-        upper=min(_above(upper, decimals), scale.upper),
-        status="published",
+        value=value,
+        lower=_below(lower, decimals),
+        upper=_above(upper, decimals),
+        status="not-reliable" if value is None else "published",
         count=count,
     )
 
@@ -197,7 +228,7 @@ def _rank_ranges(counts: Sequence[int], sigma: int, level: float) -> list[tuple[
     difference that the noise alone makes anywhere among them, plus a step for its rounding. So
     with that probability every pair told apart stands in its true order, and every range holds.
     """
-    apart = _greatest_difference(len(counts), level) * sigma + 1
+    apart = math.ceil(Fraction(_greatest_difference(len(counts), level)) * sigma) + 1
     ascending = sorted(counts)
     return [
         (
@@ -232,22 +263,27 @@ def _greatest_difference(count: int, level: float) -> float:
     return high
 
 
-def _decimals(deviation: float) -> int:
-    """How many places are worth printing: none below a tenth of ``deviation``."""
-    return min(max(math.floor(1 - math.log10(deviation)), 0), 12)
+def _decimals(deviation: Fraction, magnitude: Fraction) -> int:
+    """How many places are worth printing: none below a tenth of ``deviation``.
+
+    Nor more than 15 digits of ``magnitude``: up to there a double stands for one decimal number
+    alone, so that what was rounded outward stays so.
+    """
+    worth = max(deviation, magnitude / 10**14)
+    return math.floor(1 + math.log10(worth.denominator) - math.log10(worth.numerator))
 
 
 def _nearest(value: Fraction, decimals: int) -> float:
-    return _printed(round(value * 10**decimals), decimals)
+    return _printed(round(value * Fraction(10) ** decimals), decimals)
 
 
-def _below(value: float, decimals: int) -> float:
-    return _printed(math.floor(Fraction(value) * 10**decimals), decimals)
+def _below(value: Fraction, decimals: int) -> float:
+    return _printed(math.floor(value * Fraction(10) ** decimals), decimals)
 
 
-def _above(value: float, decimals: int) -> float:
-    return _printed(math.ceil(Fraction(value) * 10**decimals), decimals)
+def _above(value: Fraction, decimals: int) -> float:
+    return _printed(math.ceil(value * Fraction(10) ** decimals), decimals)
 
 
 def _printed(last_places: int, decimals: int) -> float:
-    return last_places / int(10**decimals)
+    return float(last_places / Fraction(10) ** decimals)
