@@ -12,7 +12,7 @@ from release.accounting.conversions import (
     zcdp_epsilon,
 )
 from release.accounting.curves import ORDERS
-from release.accounting.events import EVENTS, Composed, Event, event_from_json
+from release.accounting.events import Event
 from release.accounting.exact import DELTA_UNITS, RHO_UNITS, AccountingError
 from release.accounting.gaussian import gdp_cap, gdp_delta, gdp_epsilon
 from release.accounting.mechanisms import (
@@ -35,6 +35,7 @@ from release.accounting.planning import (
     rho_caps,
     share_cap,
 )
+from release.accounting.registry import EVENTS, Composed, event_from_json
 
 __all__ = [
     "ACCOUNTANTS",

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from release.accounting.conversions import grid_epsilon
 from release.accounting.curves import ORDERS
-from release.accounting.events import Composed, Event
+from release.accounting.events import Event
 from release.accounting.exact import AccountingError, Exact, checked_delta
 from release.accounting.mechanisms import (
     Gaussian,
@@ -21,6 +21,7 @@ from release.accounting.mechanisms import (
     PoissonGaussian,
     ZeroConcentrated,
 )
+from release.accounting.registry import Composed
 
 
 class Foreign(NamedTuple):

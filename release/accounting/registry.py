@@ -1,0 +1,103 @@
+"""Every kind of event, their composition, and the way back from JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from fractions import Fraction
+from typing import Any, ClassVar, Self
+
+from release.accounting import mechanisms
+from release.accounting.curves import Curve
+from release.accounting.events import Event
+from release.accounting.exact import AccountingError, checked_count
+
+
+@dataclass(frozen=True)
+class Composed(Event):
+    """Several events on one account, in any order, whether or not chosen adaptively."""
+
+    type: ClassVar[str] = "composed"
+
+    events: tuple[Event, ...]
+    count: int = 1
+
+    def __post_init__(self) -> None:
+        """Refuses an empty composition and what is not an event."""
+        if not isinstance(self.events, tuple) or not self.events:
+            raise AccountingError("events must be a list of at least one event")
+        if not all(isinstance(event, Event) for event in self.events):
+            raise AccountingError("events must hold events only")
+        checked_count(self.count)
+
+    def _rho(self) -> Fraction | None:
+        parts = [event.rho() for event in self.events]
+        known = [part for part in parts if part is not None]
+        return sum(known, Fraction(0)) if len(known) == len(parts) else None
+
+    def _curve(self, orders: Sequence[Fraction]) -> Curve:
+        curves = [event.rdp(orders) for event in self.events]
+        return tuple(sum(column) for column in zip(*curves, strict=True))
+
+    def _delta0(self) -> Fraction:
+        return sum((event.delta0() for event in self.events), Fraction(0))
+
+    def uses(self) -> Iterator[tuple[Event, int]]:
+        """The uses of every part, one after another."""
+        for event in self.events:
+            for single, count in event.uses():
+                yield single, count * self.count
+
+    def to_json(self) -> dict[str, Any]:
+        """The composition with its parts' documents inside."""
+        return {**super().to_json(), "events": [event.to_json() for event in self.events]}
+
+    @classmethod
+    def from_fields(cls, values: Mapping[str, Any]) -> Self:
+        """A composition from its parts' documents."""
+        parts = values["events"]
+        if not isinstance(parts, list | tuple):
+            raise AccountingError("events must be a list of at least one event")
+        return cls(**{**values, "events": tuple(event_from_json(part) for part in parts)})
+
+
+def event_from_json(document: Mapping[str, Any]) -> Event:
+    """The event that a document describes.
+
+    Raises ``AccountingError`` for an unknown type, version or key, for a missing key (only
+    ``count`` may be left out), and for parameters that describe no mechanism.
+    """
+    if not isinstance(document, Mapping):
+        raise AccountingError("an event must be a JSON object")
+    name = document.get("type")
+    kind = EVENTS.get(name) if isinstance(name, str) else None
+    if kind is None:
+        known = ", ".join(sorted(EVENTS))
+        raise AccountingError("the event's type is not known", hint=f"The types are {known}.")
+    version = document.get("version")
+    if type(version) is not int or version != kind.version:
+        raise AccountingError(f"an event of type {kind.type} must have version {kind.version}")
+    values = {key: value for key, value in document.items() if key not in ("type", "version")}
+    names = {field.name for field in fields(kind)}  # type: ignore[arg-type]
+    if values.keys() - names or names - values.keys() - {"count"}:
+        wanted = ", ".join(sorted(names))
+        raise AccountingError(f"an event of type {kind.type} has exactly the keys {wanted}")
+    return kind.from_fields(values)
+
+
+EVENTS: Mapping[str, type[Event]] = {
+    kind.type: kind
+    for kind in (
+        mechanisms.Gaussian,
+        mechanisms.GaussianThreshold,
+        mechanisms.DiscreteGaussian,
+        mechanisms.ZeroConcentrated,
+        mechanisms.PureDP,
+        mechanisms.ApproximateDP,
+        mechanisms.Laplace,
+        mechanisms.Exponential,
+        mechanisms.PoissonGaussian,
+        Composed,
+    )
+}
+"""Every kind of event, by the ``type`` of its JSON form. A new kind is listed here."""
