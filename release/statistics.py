@@ -86,6 +86,14 @@ class Statistic(ABC, Generic[Spec]):
     def table(self, spec: Spec, noisy: Noisy, sigma: Sigma, level: float) -> Table:
         """The published table: every listed group once, whatever the noise."""
 
+    @abstractmethod
+    def half_width(self, spec: Spec, sigma: Sigma, level: float, size: int) -> float | None:
+        """Half the length of the interval of a group to which ``size`` units count in full.
+
+        What to expect before any data is read: at the middle of the bounds, without noise.
+        None where no interval would be published.
+        """
+
 
 class GroupMeans(Statistic[Mean]):
     """sum / count in each group, mapped back from [-1, 1] to the bounds, in the list's order."""
@@ -119,6 +127,15 @@ class GroupMeans(Statistic[Mean]):
             rows.append(_mean_row(group, ratio, rough, bounds, decimals))
         return Table(decimals=decimals, count_decimals=count_decimals, rows=tuple(rows))
 
+    def half_width(self, spec: Mean, sigma: Sigma, level: float, size: int) -> float | None:
+        """Of Fieller's interval around the middle of the bounds, where it is shortest."""
+        ratio = _fieller(size * ONE, 0, sigma, level)
+        return (
+            None
+            if ratio is None
+            else float(Fraction(spec.bounds[1] - spec.bounds[0]) / 2 * ratio[2])
+        )
+
 
 class CountBoard(Statistic[Leaderboard]):
     """The groups by noisy count, greatest first, ties by name, with joint ranges of ranks."""
@@ -129,8 +146,7 @@ class CountBoard(Statistic[Leaderboard]):
         """Counts with normal intervals; ranges of ranks hold for all groups at once."""
         counts = noisy["count"]
         decimals = _decimals(Fraction(sigma["count"], ONE), Fraction(max(counts), ONE))
-        # Half a step for the rounding of the noise to the lattice.
-        margin = _quantile(level) * sigma["count"] + Fraction(1, 2)
+        margin = _margin(sigma["count"], level)
         ranges = _rank_ranges(counts, sigma["count"], level)
         order = sorted(range(len(counts)), key=lambda place: (-counts[place], spec.groups[place]))
         rows = []
@@ -150,6 +166,11 @@ class CountBoard(Statistic[Leaderboard]):
             rows.append(row)
         return Table(decimals=decimals, count_decimals=decimals, rows=tuple(rows))
 
+    def half_width(self, spec: Leaderboard, sigma: Sigma, level: float, size: int) -> float:
+        """The same for every size: noise on a count does not depend on it."""
+        del spec, size
+        return float(_margin(sigma["count"], level) / ONE)
+
 
 STATISTICS: Mapping[str, Statistic[Any]] = {"mean": GroupMeans(), "leaderboard": CountBoard()}
 
@@ -157,6 +178,11 @@ STATISTICS: Mapping[str, Statistic[Any]] = {"mean": GroupMeans(), "leaderboard":
 def _quantile(level: float) -> Fraction:
     """The z that a standard normal keeps within, on both sides, at the level."""
     return Fraction(NormalDist().inv_cdf((1 + level) / 2))
+
+
+def _margin(sigma: int, level: float) -> Fraction:
+    # Half a step for the rounding of the noise to the lattice.
+    return _quantile(level) * sigma + Fraction(1, 2)
 
 
 def _fieller(count: int, total: int, sigma: Sigma, level: float) -> Ratio | None:

@@ -52,7 +52,6 @@ def settlement(connection: Connection, account: str, job: str, window: Window) -
             entries.c.window_kind == window.kind,
             entries.c.window_start == instant(window.start),
             entries.c.window_end == instant(window.end),
-            entries.c.kind.in_(["release", "refusal"]),
         )
     ).mappings()
     row = found.one_or_none()

@@ -1,8 +1,11 @@
 """The ledger's tables, and the rules that the database itself enforces.
 
 Amounts are integers in STRICT tables: SQLite would otherwise keep binary floats, and text, in
-number columns. Triggers make entries and releases append-only, against mistakes and against
-`INSERT OR REPLACE`; whoever may change the schema can remove them, which the hash chain answers.
+number columns. Triggers make all tables append-only, against mistakes and against
+`INSERT OR REPLACE`, which deletes whatever row is in its way without asking a DELETE trigger:
+so an insert that meets a row by any of its keys is refused before. Tables have no row numbers,
+which would be one more such key. Whoever may change the schema can remove triggers, which the
+hash chain answers.
 """
 
 from __future__ import annotations
@@ -19,7 +22,10 @@ from sqlalchemy import (
     UniqueConstraint,
 )
 
+from release.ledger.chain import GENESIS
+
 FORMAT = 1
+WINDOW = ("account", "job", "window_kind", "window_start", "window_end")
 
 metadata = MetaData()
 
@@ -30,6 +36,7 @@ accounts = Table(
     # Keys the choice of groups under `sample`; it is never published.
     Column("sampling_key", Text, nullable=False),
     sqlite_strict=True,
+    sqlite_with_rowid=False,
 )
 
 entries = Table(
@@ -59,23 +66,20 @@ entries = Table(
         " OR (kind <> 'release' AND charge = 0 AND event IS NULL)",
         name="spends_charge",
     ),
+    CheckConstraint("(seq = 1) = (kind = 'open')", name="opened_first"),
     CheckConstraint("seq >= 1 AND 0 <= job_spent AND job_spent <= spent", name="sums"),
     CheckConstraint(
-        "(kind IN ('release', 'refusal')) = (job IS NOT NULL AND window_start IS NOT NULL)",
+        "CASE WHEN kind IN ('release', 'refusal')"
+        " THEN job IS NOT NULL AND window_kind IS NOT NULL AND window_first IS NOT NULL"
+        " AND window_zone IS NOT NULL AND COALESCE(window_start < window_end, FALSE)"
+        " ELSE COALESCE(job, window_kind, window_first, window_zone, window_start, window_end)"
+        " IS NULL END",
         name="windowed",
     ),
+    # A window of a job is settled once: released or refused, and never both.
+    UniqueConstraint(*WINDOW, name="one_settlement"),
     sqlite_strict=True,
     sqlite_with_rowid=False,
-)
-
-WINDOW = ("account", "job", "window_kind", "window_start", "window_end")
-
-# A window of a job is settled once: released or refused, and never both.
-Index(
-    "one_settlement",
-    *(entries.c[name] for name in WINDOW),
-    unique=True,
-    sqlite_where=entries.c.kind.in_(["release", "refusal"]),
 )
 Index("spends_of_job", entries.c.account, entries.c.job, entries.c.seq)
 
@@ -100,31 +104,44 @@ def _refusal(table: str, action: str) -> str:
     )
 
 
-RUNNING_SUM = """
-CREATE TRIGGER entries_running_sum BEFORE INSERT ON entries BEGIN
+SETTLES_ALIKE = " AND ".join(f"{name} = NEW.{name}" for name in WINDOW)
+LAST = "FROM entries WHERE account = NEW.account ORDER BY seq DESC LIMIT 1"
+LAST_OF_JOB = LAST.replace("ORDER", "AND job = NEW.job ORDER")
+
+ENTRIES_FOLLOW = f"""
+CREATE TRIGGER entries_follow BEFORE INSERT ON entries BEGIN
   SELECT RAISE(ABORT, 'entries are append-only') WHERE EXISTS (
     SELECT 1 FROM entries WHERE account = NEW.account AND seq = NEW.seq);
-  SELECT RAISE(ABORT, 'entries follow one another') WHERE NEW.seq <> 1 + COALESCE(
-    (SELECT max(seq) FROM entries WHERE account = NEW.account), 0);
-  SELECT RAISE(ABORT, 'spent is the sum of the charges') WHERE NEW.spent <> NEW.charge + COALESCE(
-    (SELECT spent FROM entries WHERE account = NEW.account ORDER BY seq DESC LIMIT 1), 0);
-  SELECT RAISE(ABORT, 'the chain is broken') WHERE NEW.seq > 1 AND NEW.previous <>
-    (SELECT hash FROM entries WHERE account = NEW.account ORDER BY seq DESC LIMIT 1);
+  SELECT RAISE(ABORT, 'a hash stands for one entry') WHERE EXISTS (
+    SELECT 1 FROM entries WHERE hash = NEW.hash);
+  SELECT RAISE(ABORT, 'a window is settled once') WHERE EXISTS (
+    SELECT 1 FROM entries WHERE {SETTLES_ALIKE});
+  SELECT RAISE(ABORT, 'entries follow one another') WHERE
+    NEW.seq <> 1 + COALESCE((SELECT seq {LAST}), 0);
+  SELECT RAISE(ABORT, 'the chain is broken') WHERE
+    NEW.previous <> COALESCE((SELECT hash {LAST}), '{GENESIS}');
+  SELECT RAISE(ABORT, 'spent is the sum of the charges') WHERE
+    NEW.spent <> NEW.charge + COALESCE((SELECT spent {LAST}), 0);
+  SELECT RAISE(ABORT, 'job_spent is the sum of the charges of the job') WHERE
+    NEW.job_spent <> NEW.charge + COALESCE((SELECT job_spent {LAST_OF_JOB}), 0);
+  SELECT RAISE(ABORT, 'the budget is spent') WHERE NEW.kind = 'release' AND NEW.spent > COALESCE(
+    (SELECT json_extract(body, '$.cap') FROM entries WHERE account = NEW.account AND seq = 1), 0);
 END
-"""
-RELEASED_ONCE = """
-CREATE TRIGGER releases_once BEFORE INSERT ON releases
-WHEN EXISTS (SELECT 1 FROM releases WHERE account = NEW.account AND seq = NEW.seq)
-  OR NOT EXISTS (SELECT 1 FROM entries
-    WHERE account = NEW.account AND seq = NEW.seq AND kind = 'release')
-BEGIN SELECT RAISE(ABORT, 'a release belongs to one entry'); END
-"""
-OPENED_ONCE = """
+"""  # noqa: S608 - made of constants
+RELEASES_BELONG = f"""
+CREATE TRIGGER releases_belong BEFORE INSERT ON releases BEGIN
+  SELECT RAISE(ABORT, 'releases are append-only') WHERE EXISTS (
+    SELECT 1 FROM releases WHERE account = NEW.account AND seq = NEW.seq);
+  SELECT RAISE(ABORT, 'a release belongs to one entry') WHERE NOT EXISTS (
+    SELECT 1 FROM entries WHERE seq = NEW.seq AND kind = 'release' AND {SETTLES_ALIKE});
+END
+"""  # noqa: S608 - made of constants
+ACCOUNTS_ONCE = """
 CREATE TRIGGER accounts_once BEFORE INSERT ON accounts
 WHEN EXISTS (SELECT 1 FROM accounts WHERE account = NEW.account)
 BEGIN SELECT RAISE(ABORT, 'accounts are append-only'); END
 """
 TRIGGERS = (
     *(_refusal(name, action) for name in metadata.tables for action in ("UPDATE", "DELETE")),
-    *(trigger.strip() for trigger in (RUNNING_SUM, RELEASED_ONCE, OPENED_ONCE)),
+    *(trigger.strip() for trigger in (ENTRIES_FOLLOW, RELEASES_BELONG, ACCOUNTS_ONCE)),
 )

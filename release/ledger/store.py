@@ -33,7 +33,8 @@ class Ledger:
     @property
     def exists(self) -> bool:
         """Whether anything was ever written here."""
-        return self.path.is_file()
+        with translated(self.path):
+            return self.path.is_file()
 
     def close(self) -> None:
         """Lets go of the file."""
@@ -117,7 +118,7 @@ class Ledger:
     @contextmanager
     def _reading(self) -> Iterator[Connection]:
         if self._readers is None:
-            self._readers = connect(self.path, self._wait, readonly=True)
+            self._readers = connect(self.path, self._wait, mode="ro")
         with translated(self.path), self._readers.connect() as connection:
             check_format(connection, self.path)
             yield connection
@@ -125,12 +126,11 @@ class Ledger:
     @contextmanager
     def _writing(self) -> Iterator[Connection]:
         if self._writers is None:
-            with translated(self.path):
-                self.path.parent.mkdir(parents=True, exist_ok=True)
-                self._writers = connect(self.path, self._wait, readonly=False)
+            if not self.exists:
+                with translated(self.path):
+                    create(self.path)
+            self._writers = connect(self.path, self._wait, mode="rw")
         with translated(self.path), self._writers.begin() as connection:
-            if not connection.exec_driver_sql("PRAGMA user_version").scalar():
-                create(connection)
             check_format(connection, self.path)
             yield connection
 
