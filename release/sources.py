@@ -13,18 +13,22 @@ dp_value  the value as a finite double (only where one is asked for)
 
 A source's schema (the names and types of its columns) is public; its rows are not. So a wrong
 schema is an error that says what to change, and a row that does not fit is left out in silence:
-an error about a row would tell something of it.
+an error about a row would tell something of it. What a text file's first line or fields are is
+not quoted either, since a file without a header begins with a row.
+
+A line of NDJSON is a row, whatever is on it. A record of CSV may span lines inside quotes, so it
+is a row of its own only where its quotes are balanced, as every writer of CSV sees to.
 """
 
 from __future__ import annotations
 
 import csv
 import gzip
+import re
 import shutil
-import sys
 import tempfile
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,13 +42,23 @@ if TYPE_CHECKING:
     import ibis.expr.types as ir
 
 ASCII_NUMBER = r"^[ \t]*[+-]?([0-9]+([.][0-9]*)?|[.][0-9]+)([eE][+-]?[0-9]{1,3})?[ \t]*$"
-LARGEST = sys.float_info.max
+# The commonest first: the rest are tried only where it does not fit.
 ISO_FORMATS = (
+    *(f"%Y-%m-%d{mark}%H:%M{rest}" for rest in (":%S", ":%S.%f", "") for mark in " T"),
     "%Y-%m-%d",
-    *(f"%Y-%m-%d{mark}%H:%M{rest}" for mark in " T" for rest in ("", ":%S", ":%S.%f")),
 )
-TEXT_SUFFIXES = (".csv", ".csv.gz", ".ndjson", ".jsonl")
-SUFFIXES = (*TEXT_SUFFIXES, ".parquet", ".duckdb")
+SUFFIXES = (".csv", ".csv.gz", ".ndjson", ".jsonl", ".parquet", ".duckdb")
+# How lines become rows: never in parallel, since whether a quoted line break then is an error
+# depends on the rows; never strictly, since one bad row then takes others with it.
+LINES = {
+    "auto_detect": False,
+    "parallel": False,
+    "strict_mode": False,
+    "ignore_errors": True,
+    "null_padding": True,
+    "new_line": r"\n",
+    "hive_partitioning": False,
+}
 
 
 @dataclass(frozen=True)
@@ -103,10 +117,15 @@ def fence(where: str, doing: str) -> Iterator[None]:
         problem = type(error).__name__
     else:
         return
-    raise SourceError(
+    translated = SourceError(
         f"{where}: the engine could not {doing} ({problem})",
         hint="The engine's own message is withheld, because it may quote private rows.",
-    ) from None
+    )
+    try:
+        raise translated
+    finally:
+        # The error that a `with` block ends on is hung on whatever is raised in its place.
+        translated.__context__ = None
 
 
 @contextmanager
@@ -126,10 +145,11 @@ def open_rows(
     try:
         with fence(where, "open the source"):
             backend = _connect(Path(spill))
+            names = list(dict.fromkeys(wanted.values()))
             if frame is not None:
-                raw, textual = _framed(backend, frame, list(wanted.values()), where), False
+                raw, textual = _framed(backend, frame, names, where), False
             else:
-                raw, textual = _filed(backend, dataset, folder / dataset.source, where)
+                raw, textual = _filed(backend, dataset, folder / dataset.source, names, where)
         try:
             with fence(where, "read the columns"):
                 table, zoned = _shaped(raw, wanted, dataset, where, textual=textual)
@@ -147,15 +167,24 @@ def _connect(spill: Path) -> Any:
 
 
 def _framed(backend: Any, frame: Any, wanted: list[str], where: str) -> ir.Table:
-    _present(list(frame.columns), wanted, where)
-    backend.con.register("dp_frame", frame[list(dict.fromkeys(wanted))])
+    _named(frame.columns, wanted, where)
+    for name in wanted:
+        if frame[name].dtype == object:
+            # The engine would guess the type from a sample of the rows.
+            raise SourceError(
+                f"{where}: column {name!r} holds Python objects of any kind",
+                hint=f'Give it a type of its own, such as frame[{name!r}].astype("string").',
+            )
+    backend.con.register("dp_frame", frame[wanted])
     return backend.table("dp_frame")
 
 
-def _filed(backend: Any, dataset: Dataset, path: Path, where: str) -> tuple[ir.Table, bool]:
+def _filed(
+    backend: Any, dataset: Dataset, path: Path, wanted: list[str], where: str
+) -> tuple[ir.Table, bool]:
     """The file as the engine sees it, and whether its format knows text only."""
-    suffix = next((end for end in SUFFIXES if path.name.lower().endswith(end)), None)
-    if suffix is None:
+    ending = next((end for end in SUFFIXES if path.name.lower().endswith(end)), None)
+    if ending is None:
         raise SourceError(
             f"{where}: not a kind of source that is known",
             hint=f"Name a file that ends in one of {', '.join(SUFFIXES)}.",
@@ -164,60 +193,146 @@ def _filed(backend: Any, dataset: Dataset, path: Path, where: str) -> tuple[ir.T
         raise SourceError(
             f"{where}: the file is missing", hint=f"Expected it at {path}; mend `source`."
         )
-    match suffix:
+    match ending:
         case ".csv" | ".csv.gz":
-            return _csv(backend, path, where), True
+            return _csv(backend, path, wanted, where, zipped=ending.endswith("gz")), True
         case ".ndjson" | ".jsonl":
-            return _ndjson(backend, path), True
+            return _ndjson(backend, path, wanted, where), True
         case ".parquet":
-            return backend.read_parquet(path), False
+            return _parquet(backend, path, wanted, where), False
         case _:
-            return _attached(backend, path, dataset, where), False
+            return _attached(backend, path, dataset, wanted, where), False
 
 
-def _csv(backend: Any, path: Path, where: str) -> ir.Table:
+def _verbatim(path: Path) -> str:
+    """A path in which the engine finds no pattern: it would read another file, or several."""
+    return re.sub(r"([*?[])", r"[\1]", str(path))
+
+
+def _csv(backend: Any, path: Path, wanted: list[str], where: str, *, zipped: bool) -> ir.Table:
     # The header is all that is looked at; types are never guessed from rows, since one
     # person's row could then change how everyone's are read.
-    opener = gzip.open if path.suffix == ".gz" else open
-    with opener(path, "rt", encoding="utf-8-sig", newline="") as file:
+    opener = gzip.open if zipped else open
+    with opener(path, "rt", encoding="utf-8-sig", errors="replace", newline="") as file:
         header = next(csv.reader(file), [])
-    _unambiguous(header, where)
-    return backend.read_csv(
-        path,
-        auto_detect=False,
+        # The engine takes a compressed file that was cut short for a whole one.
+        while zipped and file.read(2**20):
+            pass
+    for name in wanted:
+        if name not in header:
+            raise SourceError(
+                f"{where}: has no column {name!r}",
+                hint="The first line of the file must name its columns.",
+            )
+        _unambiguous((other for other in header if other.lower() == name.lower()), where)
+    columns = [f"dp_{place}" for place in range(len(header) + 1)]
+    rows = backend.read_csv(
+        _verbatim(path),
         header=True,
         delim=",",
         quote='"',
         escape='"',
-        columns=dict.fromkeys(header, "VARCHAR"),
-        null_padding=True,
-        ignore_errors=True,
+        compression="gzip" if zipped else "none",
+        columns=dict.fromkeys(columns, "VARCHAR"),
+        **LINES,
     )
+    # A row with more fields than the header does not say which is which.
+    rows = rows.filter(rows[columns[-1]].isnull())
+    return rows.select(**{name: rows[columns[header.index(name)]] for name in wanted})
 
 
-def _ndjson(backend: Any, path: Path) -> ir.Table:
-    # The names that occur are the schema; every value is then read as text.
-    options = {"format": "newline_delimited", "ignore_errors": True}
-    names = backend.read_json(path, sample_size=-1, **options).columns
-    return backend.read_json(path, columns=dict.fromkeys(names, "VARCHAR"), **options)
+def _ndjson(backend: Any, path: Path, wanted: list[str], where: str) -> ir.Table:
+    # The engine's own reader lets a malformed line take the next one with it, or fails.
+    import ibis
+
+    @ibis.udf.scalar.builtin  # type: ignore[untyped-decorator]
+    def json_valid(text: str) -> bool:
+        """The engine's own."""
+        raise NotImplementedError
+
+    @ibis.udf.scalar.builtin  # type: ignore[untyped-decorator]
+    def json_extract_string(text: str, pointer: str) -> str:
+        """The engine's own."""
+        raise NotImplementedError
+
+    lines = backend.read_csv(
+        _verbatim(path),
+        header=False,
+        # No JSON text holds this character.
+        delim="\x01",
+        quote="",
+        escape="",
+        compression="none",
+        columns={"dp_line": "VARCHAR"},
+        **LINES,
+    )
+    text = ibis.ifelse(json_valid(lines.dp_line), lines.dp_line, ibis.null("string"))
+    rows = lines.select(
+        **{
+            name: json_extract_string(text, "/" + name.replace("~", "~0").replace("/", "~1"))
+            for name in wanted
+        }
+    )
+    found = rows.aggregate(**{f"dp_{at}": rows[name].count() for at, name in enumerate(wanted)})
+    counts = backend.to_pyarrow(found.mutate(dp_lines=rows.count())).to_pylist()[0]
+    for at, name in enumerate(wanted):
+        if counts[f"dp_{at}"] == 0 and counts["dp_lines"] > 0:
+            raise SourceError(
+                f"{where}: no line has a field {name!r}",
+                hint="Names of fields are matched exactly as they are written.",
+            )
+    return rows
 
 
-def _attached(backend: Any, path: Path, dataset: Dataset, where: str) -> ir.Table:
+def _parquet(backend: Any, path: Path, wanted: list[str], where: str) -> ir.Table:
+    import pyarrow.parquet as pq
+
+    # The file's own names: the engine renames what differs by case alone.
+    _named(pq.read_schema(path).names, wanted, where)
+    return backend.read_parquet(_verbatim(path), hive_partitioning=False)
+
+
+def _attached(
+    backend: Any, path: Path, dataset: Dataset, wanted: list[str], where: str
+) -> ir.Table:
     if dataset.table is None:
         raise SourceError(
             f"{where}: a database holds several tables",
             hint=f'Add `table = "…"` to [dataset.{dataset.name}].',
         )
-    backend.attach(path, name="dp_source", read_only=True)
-    if dataset.table not in backend.list_tables(database=("dp_source", "main")):
+    backend.attach(str(path).replace("'", "''"), name="dp_source", read_only=True)
+    kept = backend.con.execute(
+        "SELECT table_name, sql FROM duckdb_tables() WHERE database_name = 'dp_source' UNION ALL "
+        "SELECT view_name, sql FROM duckdb_views() WHERE database_name = 'dp_source'"
+    ).fetchall()
+    if dataset.table not in [name for name, _ in kept]:
         raise SourceError(
             f"{where}: has no table {dataset.table!r}",
             hint=f"Mend `table` of [dataset.{dataset.name}].",
         )
-    return backend.table(dataset.table, database=("dp_source", "main"))
+    if any(re.search(r"\bcollate\b", definition, re.IGNORECASE) for _, definition in kept):
+        raise SourceError(
+            f"{where}: the database compares some text under a collation",
+            hint="Two people, or two groups, could count as one: keep the text without COLLATE.",
+        )
+    table = backend.table(dataset.table, database=("dp_source", "main"))
+    _named(table.columns, wanted, where)
+    return table
 
 
-def _unambiguous(columns: Sequence[str], where: str) -> None:
+def _named(columns: Iterable[Any], wanted: list[str], where: str) -> None:
+    """Refuses columns that are missing or could be taken for one another."""
+    names = [str(name) for name in columns]
+    _unambiguous(names, where)
+    missing = [name for name in wanted if name not in names]
+    if missing:
+        raise SourceError(
+            f"{where}: has no column {', '.join(repr(name) for name in missing)}",
+            hint=f"Its columns are {', '.join(names)}.",
+        )
+
+
+def _unambiguous(columns: Iterable[str], where: str) -> None:
     # Engines take columns that differ by case alone for one another, without a word.
     for name, count in Counter(name.lower() for name in columns).items():
         if count > 1:
@@ -227,21 +342,9 @@ def _unambiguous(columns: Sequence[str], where: str) -> None:
             )
 
 
-def _present(columns: Sequence[str], wanted: Sequence[str], where: str) -> None:
-    missing = [name for name in dict.fromkeys(wanted) if name not in columns]
-    if missing:
-        names = ", ".join(repr(name) for name in missing)
-        raise SourceError(
-            f"{where}: has no column {names}",
-            hint=f"Its columns are {', '.join(str(name) for name in columns)}.",
-        )
-
-
 def _shaped(
     raw: ir.Table, wanted: dict[str, str], dataset: Dataset, where: str, *, textual: bool
 ) -> tuple[ir.Table, bool]:
-    _unambiguous(raw.columns, where)
-    _present(raw.columns, list(wanted.values()), where)
     time = _time(raw[wanted["time"]], dataset, where)
     columns = {
         "dp_unit": _unit(raw[wanted["unit"]], where),
@@ -300,10 +403,11 @@ def _value(column: ir.Column, where: str, *, textual: bool) -> ir.Column:
 
 
 def _finite(number: ir.Column) -> ir.Column:
-    # Not isnan or isinf: between() is false for NaN, infinities and NULL on every engine.
+    # Not isnan or isinf, which engines disagree about; and no comparison with a bound, which an
+    # engine takes for true where a file's statistics, made without its NaNs, say that it is.
     import ibis
 
-    return ibis.ifelse(number.between(-LARGEST, LARGEST), number, ibis.null("float64"))
+    return ibis.ifelse(number - number == 0.0, number, ibis.null("float64"))
 
 
 def _time(column: ir.Column, dataset: Dataset, where: str) -> ir.Column:
@@ -313,7 +417,7 @@ def _time(column: ir.Column, dataset: Dataset, where: str) -> ir.Column:
     if kind.is_date():
         return column.cast("timestamp")
     if kind.is_string() and dataset.time_format is not None:
-        return _read_time(column, dataset.time_format)
+        return _read_time(column, dataset, dataset.time_format, where)
     if kind.is_string():
         raise _refused(
             where,
@@ -327,15 +431,30 @@ def _time(column: ir.Column, dataset: Dataset, where: str) -> ir.Column:
     )
 
 
-def _read_time(column: ir.Column, pattern: str) -> ir.Column:
+def _read_time(column: ir.Column, dataset: Dataset, pattern: str, where: str) -> ir.Column:
+    import duckdb
     import ibis
+
+    formats = ISO_FORMATS if pattern == "iso" else (pattern,)
+    kind = "SELECT typeof(try_strptime('', ?))"
+    try:
+        (found,) = column.get_backend().con.execute(kind, [formats[0]]).fetchone()
+    except duckdb.Error:
+        found = None
+    if found is None:
+        raise SourceError(
+            f"{where}: {pattern!r} is not a pattern for times",
+            hint=f"Mend `time_format` of [dataset.{dataset.name}].",
+        )
+    zoned = found == "TIMESTAMP WITH TIME ZONE"
+    if zoned:
+        column = column.re_replace(r"Z\s*$", "+00:00")
 
     @ibis.udf.scalar.builtin(  # type: ignore[untyped-decorator]
         name="try_strptime",
-        signature=(("string", "string"), "timestamp('UTC')" if "%z" in pattern else "timestamp"),
+        signature=(("string", "string"), "timestamp('UTC')" if zoned else "timestamp"),
     )
     def parsed(text: Any, pattern: Any) -> Any:
         """The engine's own reading, NULL where the text does not fit."""
 
-    formats = ISO_FORMATS if pattern == "iso" else (pattern,)
     return ibis.coalesce(*(parsed(column, form) for form in formats))
