@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import difflib
+import io
 import re
 import tomllib
 from collections import Counter
@@ -51,7 +52,8 @@ class _ProjectFile(Spec):
 def read(folder: Path) -> Files:
     """The project in ``folder``; raises ConfigError with every fault of every file."""
     faults: list[Fault] = []
-    top = _model(_ProjectFile, _named(_toml(folder, PROJECT_FILE, faults)), PROJECT_FILE, faults)
+    document = _named(_toml(folder, PROJECT_FILE, faults), faults)
+    top = _model(_ProjectFile, document, PROJECT_FILE, faults)
     jobs = list(_jobs(folder, faults))
     if top is not None:
         faults += _across(top, jobs)
@@ -69,7 +71,7 @@ def _jobs(folder: Path, faults: list[Fault]) -> Iterator[Job | None]:
         document = _toml(folder, file, faults)
         if document is not None:
             _listed(document, folder, file, faults)
-            document = _with_name(document, path.stem, file, faults)
+            document = _with_name(document, path.stem, (file, "name"), faults)
         yield _model(Job, document, file, faults)
 
 
@@ -83,25 +85,29 @@ def _toml(folder: Path, name: str, faults: list[Fault]) -> dict[str, Any] | None
         found, allowed = f"cannot be read ({type(error).__name__})", "must be a UTF-8 text file"
     except tomllib.TOMLDecodeError as error:
         found, allowed = f"is not TOML: {error}", "mend the syntax"
+    except (ValueError, ArithmeticError, RecursionError):
+        found, allowed = "holds a number or a nesting beyond all sense", "mend or remove it"
     faults.append(Fault(name, "", found, allowed))
     return None
 
 
 def _with_name(
-    table: Mapping[str, Any], name: str, file: str, faults: list[Fault]
+    table: Mapping[str, Any], name: str, place: tuple[str, str], faults: list[Fault]
 ) -> dict[str, Any]:
+    """Hands the name to the model like any other field; only the file's or table's own counts."""
     if "name" in table:
-        faults.append(Fault(file, "name", "is an unknown key", f"the name here is {name!r}"))
+        faults.append(Fault(*place, "is an unknown key", f"the name here is {name!r}"))
     return {**table, "name": name}
 
 
-def _named(document: dict[str, Any] | None) -> dict[str, Any] | None:
-    """A dataset's name is its table's; it is handed to the model like any other field."""
+def _named(document: dict[str, Any] | None, faults: list[Fault]) -> dict[str, Any] | None:
     tables = document.get("dataset") if document else None
     if document is None or not isinstance(tables, dict):
         return document
     named = {
-        name: {**table, "name": name} if isinstance(table, dict) and "name" not in table else table
+        name: _with_name(table, name, (PROJECT_FILE, f"dataset.{name}.name"), faults)
+        if isinstance(table, dict)
+        else table
         for name, table in tables.items()
     }
     return {**document, "dataset": named}
@@ -119,17 +125,17 @@ def _listed(document: dict[str, Any], folder: Path, file: str, faults: list[Faul
         return
     listing = statistic["groups"]
     try:
-        names = _names(folder / listing, str(statistic.get("by")))
-    except (OSError, ValueError) as error:
-        found = f"{listing!r} cannot be read" if isinstance(error, OSError) else str(error)
-        allowed = "a list, or a .txt file of one name a line, or a .csv file with a header"
+        names = _names(folder / listing, statistic.get("by"))
+    except (OSError, ValueError, csv.Error) as error:
+        found = str(error) if isinstance(error, ValueError) else f"{listing!r} cannot be read"
+        allowed = "must be a list, a .txt file of one name a line, or a .csv file with a header"
         faults.append(Fault(file, "statistic.groups", found, allowed))
         # A stand-in, so that the job's other faults are still found; the job is never used.
         names = ["-"]
     document["statistic"] = {**statistic, "groups": names, "groups_file": listing}
 
 
-def _names(path: Path, column: str) -> list[str]:
+def _names(path: Path, column: Any) -> list[str]:
     if path.suffix not in {".txt", ".csv"}:
         raise ValueError(f"{path.name!r} is neither a .txt nor a .csv file")
     try:
@@ -137,12 +143,16 @@ def _names(path: Path, column: str) -> list[str]:
     except UnicodeDecodeError:
         raise ValueError(f"{path.name!r} is not UTF-8 text") from None
     if path.suffix == ".txt":
-        return [line for line in text.splitlines() if line.strip()]
-    header, *rows = list(csv.reader(text.splitlines())) or [[]]
-    if column not in header and len(header) != 1:
-        raise ValueError(f"{path.name!r} has no column {column!r}")
-    place = header.index(column) if column in header else 0
-    return [row[place] for row in rows if len(row) > place]
+        names = [line for line in text.split("\n") if line.strip()]
+    else:
+        header, *rows = list(csv.reader(io.StringIO(text, newline=""))) or [[]]
+        if column not in header and len(header) != 1:
+            raise ValueError(f"{path.name!r} has no column {column!r}")
+        place = header.index(column) if column in header else 0
+        names = [row[place] for row in rows if len(row) > place]
+    if not names:
+        raise ValueError(f"{path.name!r} holds no name")
+    return names
 
 
 def _model(
@@ -166,19 +176,35 @@ def _fault(model: type[BaseModel], detail: ErrorDetails, file: str) -> Fault:
             others = ", ".join(sorted(_keys_of(owner)))
             hint = f"did you mean `{near[0]}`?" if near else f"known here are {others}"
             return Fault(file, key, "is an unknown key", hint)
-        case "missing" | "union_tag_not_found":
-            return Fault(file, key, "is missing", f"must be {allowed}")
+        case "missing":
+            found = "is missing"
+        case "union_tag_not_found":
+            key, found = f"{key}.kind", "is missing"
         case "union_tag_invalid":
-            found = f"has the kind {detail['ctx']['tag']!r}"
-        case "value_error" if not isinstance(detail["input"], bool | int | float | str | Decimal):
+            key, found = f"{key}.kind", f"is {detail['ctx']['tag']!r}"
+        case "value_error":
             found = detail["msg"].removeprefix("Value error, ")
+            if isinstance(detail["input"], bool | int | str | Decimal):
+                found = f"is {_shown(detail['input'])} ({found})"
         case _:
             found = f"is {_shown(detail['input'])}"
     return Fault(file, key, found, f"must be {allowed}" if allowed else "see docs/jobs.md")
 
 
 def _shown(value: Any) -> str:
-    text = str(value) if isinstance(value, Decimal) else repr(value)
+    match value:
+        case dict():
+            return "a table"
+        case list() | tuple():
+            return f"a list of {len(value)}"
+        case bool():
+            return str(value).lower()  # as TOML writes it
+        case int() if value.bit_length() > 200:
+            return "a very large number"
+        case str():
+            text = repr(value)
+        case _:
+            text = str(value)
     return text if len(text) <= 60 else text[:57] + "…"
 
 
@@ -230,6 +256,7 @@ def _across(top: _ProjectFile, jobs: Sequence[Job | None]) -> Iterator[Fault]:
     """What no file shows by itself."""
     yield from _badly_named(top.dataset)
     yield from _twice_paid(top.dataset)
+    yield from _replaced(top.dataset)
     known = [job for job in jobs if job is not None]
     for job in known:
         if job.dataset not in top.dataset:
@@ -251,14 +278,26 @@ def _badly_named(datasets: Mapping[str, Dataset]) -> Iterator[Fault]:
 
 def _twice_paid(datasets: Mapping[str, Dataset]) -> Iterator[Fault]:
     # A second account over the same people would hand their budget out a second time.
-    same = Counter((dataset.source, dataset.table, dataset.unit) for dataset in datasets.values())
+    same = Counter((Path(each.source), each.table, each.unit) for each in datasets.values())
     for (source, _, unit), count in same.items():
         if count > 1:
             yield Fault(
                 PROJECT_FILE,
                 "dataset",
-                f"{count} datasets read {unit!r} of {source!r}, each with a budget of its own",
+                f"{count} datasets read {unit!r} of '{source}', each with a budget of its own",
                 "one source and privacy unit must be one dataset, shared by its jobs",
+            )
+
+
+def _replaced(datasets: Mapping[str, Dataset]) -> Iterator[Fault]:
+    # What is spent from the old account after the new one opened would count in neither's budget.
+    for name, dataset in datasets.items():
+        if dataset.replaces in datasets:
+            yield Fault(
+                PROJECT_FILE,
+                f"dataset.{name}.replaces",
+                f"is {dataset.replaces!r}, which is still a dataset of this file",
+                f"must be an account that is no longer used: remove [dataset.{dataset.replaces}]",
             )
 
 

@@ -66,6 +66,20 @@ class UsageError(ReleaseError):
     kind = "usage"
 
 
+class StoppedError(ReleaseError):
+    """The user stopped the command. What was released stays; nothing is half-done."""
+
+    exit_code = 130
+    kind = "interrupted"
+
+
+class RefusedError(ReleaseError):
+    """The budget does not allow a charge. Nothing was charged."""
+
+    exit_code = 3
+    kind = "refused"
+
+
 class SourceError(ReleaseError):
     """The rows could not be read. Nothing was charged."""
 

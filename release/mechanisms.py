@@ -16,6 +16,9 @@ from fractions import Fraction
 from release.accounting import RHO_UNITS, Composed, Event, Gaussian
 from release.noise import MAX_SIGMA, Sampler
 
+RHO = Fraction(1)
+"""The order at which ε(α) of Gaussian noise is ρ itself: for accounts that count ρ."""
+
 
 @dataclass(frozen=True)
 class GaussianMechanism:
@@ -46,20 +49,21 @@ class GaussianMechanism:
 
 
 def calibrated(
-    sensitivity: int, charge: int, split: Mapping[str, Fraction]
+    sensitivity: int, charge: int, split: Mapping[str, Fraction], *, order: Fraction = RHO
 ) -> GaussianMechanism | None:
     """The least noise whose cost is within ``charge`` whole units, split over the totals.
 
     Each total gets a whole number of units, and the smallest σ in whole steps whose Δ²/(2σ²),
-    rounded up to units, is within them: decided in integers. None where that takes more noise
-    than can be drawn, or leaves a total without a unit.
+    rounded up to units, is within them: decided in integers. Where the account counts ε(α) at
+    one ``order`` α, Gaussian noise costs α·Δ²/(2σ²). None where that takes more noise than can
+    be drawn, or leaves a total without a unit.
     """
     sigma = {}
     for name, units in _parts(charge, split).items():
         if units < 1:
             return None
-        # Δ²/(2σ²) <= units/RHO_UNITS, solved for σ² and rounded up to a whole square.
-        square = -(-(sensitivity**2) * RHO_UNITS // (2 * units))
+        # order·Δ²/(2σ²) <= units/RHO_UNITS, solved for σ² and rounded up to a whole square.
+        square = math.ceil(order * sensitivity**2 * RHO_UNITS / (2 * units))
         sigma[name] = math.isqrt(square - 1) + 1
     if max(sigma.values()) > MAX_SIGMA:
         return None

@@ -15,12 +15,12 @@ from fractions import Fraction
 from typing import Any, Literal
 
 from release import __version__
-from release.accounting import RHO_UNITS, per_release_charge
+from release.accounting import RHO_UNITS, Charge, delta_charge, per_release_charge, share_cap
 from release.bounding import Totals, sensitivity
 from release.errors import ConfigError, Fault
 from release.ledger.records import Entry, Mechanism, Release, Software, Terms
 from release.ledger.store import Ledger
-from release.mechanisms import GaussianMechanism, calibrated
+from release.mechanisms import RHO, GaussianMechanism, calibrated
 from release.noise import Sampler
 from release.specs import LATTICE_BITS, Job
 from release.statistics import LEVEL, STATISTICS, Statistic
@@ -40,8 +40,8 @@ class Plan:
 
     job: Job
     account: str
-    charge: int
-    """Of one release, in whole units."""
+    charge: Charge
+    """Of one release."""
     job_cap: int
     """What all of the job's releases may cost together, in whole units."""
     mechanism: GaussianMechanism
@@ -75,19 +75,21 @@ class Settled:
     entry: Entry | None
 
 
-def plan(job: Job, terms: Terms) -> Plan:
+def plan(job: Job, terms: Terms, *, units: int | None = None) -> Plan:
     """What each release of a job costs and how much noise it takes; raises ConfigError.
 
-    A release is never planned at less than a few units, so a cap of 0 refuses every one.
+    ``units`` is a cost to plan with in place of the job's own. A release is never planned at
+    less than a few units, so a cap of 0 refuses every one.
     """
-    share = Fraction(job.noise.share)
-    if job.noise.rho is not None:
-        charge = math.floor(Fraction(job.noise.rho) * RHO_UNITS)
-    else:
-        charge = per_release_charge(terms.cap, share, job.noise.releases or 1)
-    charge = max(charge, LEAST_CHARGE)
+    share = job.noise.share
+    order = RHO if terms.order is None else Fraction(terms.order)
+    if units is None and job.noise.rho is not None:
+        units = math.floor(Fraction(job.noise.rho) * order * RHO_UNITS)
+    elif units is None:
+        units = per_release_charge(terms.cap, share, job.noise.releases or 1)
+    units = max(units, LEAST_CHARGE)
     statistic = STATISTICS[job.statistic.kind]
-    mechanism = calibrated(sensitivity(job.contribution), charge, statistic.split)
+    mechanism = calibrated(sensitivity(job.contribution), units, statistic.split, order=order)
     if mechanism is None:
         raise ConfigError(
             [
@@ -99,7 +101,8 @@ def plan(job: Job, terms: Terms) -> Plan:
                 )
             ]
         )
-    return Plan(job, terms.account, charge, math.floor(share * terms.cap), mechanism, statistic)
+    charge = Charge(units, delta_charge(mechanism.event))
+    return Plan(job, terms.account, charge, share_cap(terms.cap, share), mechanism, statistic)
 
 
 def settle(
@@ -114,17 +117,18 @@ def settle(
         found = view.settlement(job, window)
         if found is not None:
             return Settled(job, window, "already", found)
-        affordable = view.affords(job, plan.charge, job_cap=plan.job_cap)
+        stop = view.stopped_by(job, plan.charge, job_cap=plan.job_cap)
         key = view.head.sampling_key
     # Spent sums never fall, so what does not fit now will not fit under the lock either; and a
     # window that will be refused is not read.
-    totals = read(window, key) if affordable else None
+    totals = None if stop else read(window, key)
     with ledger.writing(plan.account) as writer:
         found = writer.settlement(job, window)
         if found is not None:
             return Settled(job, window, "already", found)
-        if totals is None or not writer.affords(job, plan.charge, job_cap=plan.job_cap):
-            refusal = writer.refuse(job, window, plan.charge, now)
+        stop = stop or writer.stopped_by(job, plan.charge, job_cap=plan.job_cap)
+        if totals is None or stop is not None:
+            refusal = writer.refuse(plan.job, window, plan.charge, stop or "account", now)
             return Settled(job, window, "refused", refusal)
         content = plan.published(totals, sampler)
         entry = writer.release(window, plan.charge, plan.mechanism.event, content, now)

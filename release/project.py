@@ -8,14 +8,15 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from release import config, pipeline, site
-from release.accounting import ACCOUNTANTS
+from release import config, pipeline, planning, site
+from release.accounting import AccountingError, Budget, Charge, Event, Spend, admissible_releases
 from release.bounding import Totals, totals
 from release.errors import ConfigError, Fault, ReleaseError, SourceError, UsageError
-from release.ledger.records import About, Account, Terms
+from release.ledger.records import About, Account, Entry, Terms
 from release.ledger.store import Ledger
 from release.noise import Sampler, gaussian
-from release.pipeline import Settled
+from release.pipeline import Plan, Settled
+from release.planning import Position, Step
 from release.sources import open_rows
 from release.specs import Dataset, Job
 from release.statistics import STATISTICS
@@ -105,14 +106,41 @@ class Project:
         """
         warnings: list[str] = []
         for name, dataset in self.files.datasets.items():
-            terms = self.ledger.terms(name) or _terms(dataset)
-            if faults := list(_changed(dataset, terms)):
-                raise ConfigError(faults)
+            terms = self.terms(name)
             for job in self.files.jobs:
                 if job.dataset == name:
                     warnings += _doubts(job, pipeline.plan(job, terms))
-            warnings += _unsaid(dataset)
+            warnings += [*_doubtful_delta(dataset), *_unsaid(dataset)]
         return warnings
+
+    def terms(self, name: str) -> Terms:
+        """The terms of a dataset's account: as it was opened, or else as it would be.
+
+        Raises ConfigError where the file and the opened account disagree.
+        """
+        dataset = self.files.datasets[name]
+        terms = self.ledger.terms(name) or _terms(dataset)
+        if faults := list(_changed(dataset, terms)):
+            raise ConfigError(faults)
+        return terms
+
+    def timeline(self, plans: Mapping[str, Plan], terms: Terms) -> Iterator[Step]:
+        """What is to come of one account, if these are all of its jobs."""
+        first = {name: self._first_unsettled(one.job) for name, one in plans.items()}
+        position = Position(terms, Charge(0), {}, Spend())
+        if self.ledger.terms(terms.account) is not None:
+            with self.ledger.looking(terms.account) as view:
+                of_job = {name: view.job_spent(name) for name in plans}
+                last = view.head.last
+            position = Position(terms, last.spent, of_job, last.sums)
+        return planning.timeline(plans, first, position)
+
+    def _first_unsettled(self, job: Job) -> Window:
+        settled = self.ledger.settled(job.dataset, job.name)
+        window = Window(job.window, job.start, self.files.dataset_of(job).time_zone)
+        while window in settled:
+            window = Window(window.kind, window.after, window.zone)
+        return window
 
     def due(self, now: datetime, jobs: Iterable[Job]) -> list[Due]:
         """What is due, oldest window first, then by the job's name."""
@@ -145,6 +173,21 @@ class Project:
         except ReleaseError as error:
             run.errors.append(error)
         return run
+
+    def record(self, account: str, event: Event, reason: str, now: datetime) -> Entry:
+        """Charges what was done elsewhere to an account, which is opened if it was not.
+
+        Raises AccountingError for an event that the account cannot take and RefusedError for
+        one that does not fit, with nothing charged.
+        """
+        if account not in self.files.datasets:
+            raise UsageError(
+                f"there is no dataset {account!r}",
+                hint=f"The datasets are {', '.join(sorted(self.files.datasets))}.",
+            )
+        self.open_accounts(now)
+        with self.ledger.writing(account) as writer:
+            return writer.record(event, reason, now)
 
     def build_site(self) -> list[Path]:
         """Brings the site up to the ledger; gives the files whose bytes changed."""
@@ -221,6 +264,7 @@ class Project:
             time=dataset.time,
             approved_by=dataset.budget.approved_by,
             reason=dataset.budget.reason,
+            population=dataset.population,
         )
 
 
@@ -232,15 +276,25 @@ def open_project(folder: Path, *, frames: Frames | None = None) -> Project:
 
 
 def _terms(dataset: Dataset) -> Terms:
-    budget = dataset.budget
+    """What the file asks for; raises ConfigError where that leaves nothing to spend."""
+    asked = dataset.budget
+    try:
+        budget = Budget.open(asked.accountant, asked.epsilon, asked.delta, asked.threshold_share)
+    except AccountingError as error:
+        key = f"dataset.{dataset.name}.budget"
+        raise ConfigError([Fault(config.PROJECT_FILE, key, error.message, error.hint)]) from None
     return Terms(
         account=dataset.name,
-        epsilon=budget.epsilon,
-        delta=budget.delta,
-        accountant=budget.accountant,
+        epsilon=asked.epsilon,
+        delta=asked.delta,
+        accountant=asked.accountant,
+        threshold_share=asked.threshold_share,
+        order=None if budget.order is None else str(budget.order),
+        cap=budget.cap,
+        delta_cap=budget.delta_cap,
         unit=dataset.unit,
         time_zone=dataset.time_zone,
-        cap=ACCOUNTANTS[budget.accountant].cap(budget.epsilon, budget.delta),
+        replaces=dataset.replaces,
     )
 
 
@@ -250,8 +304,10 @@ def _changed(dataset: Dataset, terms: Terms) -> Iterator[Fault]:
         "budget.epsilon": (dataset.budget.epsilon, terms.epsilon),
         "budget.delta": (dataset.budget.delta, terms.delta),
         "budget.accountant": (dataset.budget.accountant, terms.accountant),
+        "budget.threshold_share": (dataset.budget.threshold_share, terms.threshold_share),
         "unit": (dataset.unit, terms.unit),
         "time_zone": (dataset.time_zone, terms.time_zone),
+        "replaces": (dataset.replaces, terms.replaces),
     }
     for key, (now, opened) in written.items():
         if now != opened:
@@ -265,10 +321,22 @@ def _changed(dataset: Dataset, terms: Terms) -> Iterator[Fault]:
 
 def _doubts(job: Job, plan: pipeline.Plan) -> Iterator[str]:
     count = job.noise.releases
-    if count is not None and plan.job_cap < count * count:
+    fit = admissible_releases(plan.job_cap, plan.charge.units)
+    if count is not None and fit != count:
         yield (
-            f"jobs/{job.name}.toml: noise.releases: the share is only {plan.job_cap} units of "
-            f"1e-12, too few to promise that exactly {count} releases fit"
+            f"jobs/{job.name}.toml: noise.releases: {fit} releases fit and not {count}, since the "
+            f"share is only {plan.job_cap} units of 1e-12"
+        )
+
+
+def _doubtful_delta(dataset: Dataset) -> Iterator[str]:
+    key, delta = f"{config.PROJECT_FILE}: dataset.{dataset.name}", dataset.budget.delta
+    if dataset.population is None:
+        yield f"{key}.population is not stated, so δ = {delta} is not held against it"
+    elif delta * dataset.population * 10 > 1:
+        yield (
+            f"{key}.budget.delta is {delta}, which is not well below 1/{dataset.population}: "
+            "such a δ may let a few people's rows be shown whole"
         )
 
 

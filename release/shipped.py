@@ -24,11 +24,11 @@ def folder() -> Path:
 
 def copy_sample(target: Path) -> None:
     """Writes a new project that runs as it is; raises UsageError where something is already."""
-    if target.exists() and (not target.is_dir() or any(target.iterdir())):
-        raise UsageError(
-            f"{target}: is there already and not an empty folder", hint="Name a new folder."
-        )
     try:
+        if target.exists() and (not target.is_dir() or any(target.iterdir())):
+            raise UsageError(
+                f"{target}: is there already and not an empty folder", hint="Name a new folder."
+            )
         target.mkdir(parents=True, exist_ok=True)
         for name in _SAMPLE:
             source = folder() / name
@@ -37,4 +37,7 @@ def copy_sample(target: Path) -> None:
             else:
                 shutil.copy(source, target / name)
     except OSError as error:
-        raise StorageError(f"{target}: cannot be written ({type(error).__name__})") from None
+        raise StorageError(
+            f"{target}: cannot be written ({error.strerror or type(error).__name__})",
+            hint="Name a folder that you may write to, on a disk with room.",
+        ) from None

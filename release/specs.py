@@ -7,14 +7,13 @@ privacy unit, groups, bounds and contribution bounds must be stated.
 
 from __future__ import annotations
 
-import math
 import unicodedata
 from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
 from fractions import Fraction
+from importlib.resources import files
 from typing import Annotated, Any, Literal
-from zoneinfo import ZoneInfo
 
 from pydantic import (
     AfterValidator,
@@ -23,10 +22,11 @@ from pydantic import (
     ConfigDict,
     Field,
     ValidationInfo,
+    field_validator,
     model_validator,
 )
 
-from release.windows import KINDS, Kind, beginning
+from release.windows import EARLIEST, KINDS, LATEST, Kind, beginning
 
 ASCII_SPACE = " \t\n\v\f\r"
 LATTICE_BITS = 20
@@ -36,25 +36,37 @@ ONE = 2**LATTICE_BITS
 MAX_ROWS_PER_GROUP = 2**20
 MAX_GROUPS = 2**20
 NARROWEST_BOUNDS = Fraction(1, 2**40)
+# A thousand of the units in which cost is counted: rounding to units is then below 0.1 %.
+LEAST_RHO = Decimal("1e-9")
+# So that no number is slow to compute with or overflows a double, nor a difference of two.
+LARGEST_EXPONENT = 100
+# A cap of this many ε still fits the ledger's 64-bit units of 1e-12.
+MAX_EPSILON = 10**6
 
 
 def _exact(value: Any, info: ValidationInfo) -> Any:
     """A number as it was written: no string, no truth value and no binary float is one."""
     if info.mode == "json" and isinstance(value, str):
         return Decimal(value)  # as the ledger keeps it
-    if isinstance(value, Decimal):
-        return value
-    if isinstance(value, int) and not isinstance(value, bool):
-        return Decimal(value)
+    if isinstance(value, Decimal) or (isinstance(value, int) and not isinstance(value, bool)):
+        number = Decimal(value)
+        if number and abs(number.adjusted()) > LARGEST_EXPONENT:
+            raise ValueError("too large or too close to 0")
+        return number
     raise ValueError("not a number")
 
 
 def _zone(name: str) -> str:
-    try:
-        ZoneInfo(name)
-    except (KeyError, ValueError, OSError):
-        raise ValueError("no such time zone") from None
+    # The package's list, since a machine's own folder of zones holds more than zones.
+    if name not in (files("tzdata") / "zones").read_text(encoding="ascii").split():
+        raise ValueError("no such time zone")
     return name
+
+
+def _address(text: str) -> str:
+    if not text.removeprefix("sqlite:///") or not text.startswith("sqlite:///"):
+        raise ValueError("not the address of a SQLite file")
+    return text
 
 
 def _line(text: str) -> str:
@@ -116,11 +128,18 @@ class Spec(BaseModel):
 class Budget(Spec):
     """The lifetime budget of an account, fixed when the account is opened."""
 
-    epsilon: Annotated[Number, Field(ge=0, description="a number, at least 0")]
+    epsilon: Annotated[
+        Number, Field(ge=0, le=MAX_EPSILON, description=f"a number from 0 to {MAX_EPSILON}")
+    ]
     delta: Annotated[Number, Field(gt=0, lt=1, description="a number above 0 and below 1")]
     accountant: Annotated[
-        Literal["gdp", "zcdp"], Field(description='"gdp" (the default) or "zcdp"')
+        Literal["gdp", "zcdp", "rdp"],
+        Field(description='"gdp" (the default), "zcdp" or "rdp"'),
     ] = "gdp"
+    threshold_share: Annotated[
+        Number,
+        Field(ge=0, lt=1, description="the part of δ for thresholds, at least 0 and below 1"),
+    ] = Decimal(0)
     approved_by: Annotated[Line | None, Field(description="one line: who approved it")] = None
     reason: Annotated[Line | None, Field(description="one line: why this much")] = None
 
@@ -149,6 +168,13 @@ class Dataset(Spec):
         Field(description='"iso" or a pattern such as "%d/%m/%Y %H:%M", for times kept as text'),
     ] = None
     time_zone: Annotated[Zone, Field(description='an IANA time zone such as "Europe/London"')]
+    population: Annotated[
+        int | None,
+        Field(ge=1, description="about how many units there are, as is publicly known"),
+    ] = None
+    replaces: Annotated[
+        str | None, Field(description="the account whose spend this one takes over when opened")
+    ] = None
     budget: Annotated[Budget, Field(description="a table such as { epsilon = 1.5, delta = 1e-6 }")]
 
 
@@ -199,7 +225,9 @@ class Noise(Spec):
     releases: Annotated[
         int | None, Field(ge=1, le=10**9, description="a whole number of releases, at least 1")
     ] = None
-    rho: Annotated[Number | None, Field(gt=0, description="a number above 0")] = None
+    rho: Annotated[
+        Number | None, Field(ge=LEAST_RHO, description=f"a number, at least {LEAST_RHO}")
+    ] = None
     share: Annotated[Number, Field(gt=0, le=1, description="a number above 0 and at most 1")] = (
         Decimal(1)
     )
@@ -216,8 +244,6 @@ def _bounds(bounds: tuple[Decimal, Decimal]) -> tuple[Decimal, Decimal]:
     if not lower < upper:
         raise ValueError("the lower bound is not below the upper one")
     width = Fraction(upper) - Fraction(lower)
-    if not math.isfinite(upper - lower):
-        raise ValueError("the bounds are too far apart for double precision")
     if width < NARROWEST_BOUNDS * Fraction(max(abs(lower), abs(upper))):
         raise ValueError("the bounds are too close together for double precision")
     return bounds
@@ -274,7 +300,12 @@ class Job(Spec):
     ]
     window: Annotated[Kind, Field(description=" or ".join(f'"{kind}"' for kind in KINDS))]
     start: Annotated[
-        date, Field(description="the first date of the first window, such as 2026-01-05")
+        date,
+        Field(
+            ge=EARLIEST,
+            le=LATEST,
+            description=f"the first date of the first window, from {EARLIEST} to {LATEST}",
+        ),
     ]
     statistic: Statistic
     contribution: Annotated[
@@ -283,24 +314,30 @@ class Job(Spec):
     ]
     noise: Annotated[Noise, Field(description="a table such as { releases = 10, share = 0.5 }")]
 
-    @model_validator(mode="after")
-    def _starts_on_a_window(self) -> Job:
-        first = beginning(self.window, self.start)
-        if first != self.start:
-            raise ValueError(f"`start` is inside the {self.window} that begins on {first}")
-        return self
+    @field_validator("start")
+    @classmethod
+    def _starts_on_a_window(cls, start: date, info: ValidationInfo) -> date:
+        kind = info.data.get("window")  # absent where it is a fault of its own
+        if kind and (first := beginning(kind, start)) != start:
+            raise ValueError(f"is inside the {kind} that begins on {first}")
+        return start
 
 
 class Project(Spec):
     """What holds for every dataset and job of a project."""
 
     title: Annotated[Line, Field(description="one line that names the publication")]
-    ledger: Annotated[Line, Field(description='an address such as "sqlite:///state/ledger.db"')]
+    ledger: Annotated[
+        Line,
+        AfterValidator(_address),
+        Field(description='an address such as "sqlite:///state/ledger.db"'),
+    ]
     site: Annotated[Line, Field(description="the folder that the site is written to")]
     contact: Annotated[
         Line | None, Field(description="one line: where readers and people in the data can write")
     ] = None
     licence: Annotated[Line | None, Field(description="one line: the data's licence")] = None
     ledger_wait: Annotated[
-        Number, Field(gt=0, le=3600, description="seconds to wait for a busy ledger, at most 3600")
+        Number,
+        Field(gt=0, le=3600, description="seconds to wait for it, above 0 and at most 3600"),
     ] = Decimal(30)

@@ -1,9 +1,10 @@
 """Calendar windows: half-open stretches of local time, and which of them are due.
 
 A window is cut by two local dates in an IANA time zone. Each cut is the instant at which the
-local clock reads midnight: the earlier one where midnight happens twice, and the moment of the
-jump where it does not happen. Neighbouring windows share that instant, so windows tile time
-whatever the clocks do, and weeks of 167 and 169 hours need no rule of their own.
+local clock reads midnight: the earlier one where midnight happens twice, and where a jump skips
+it, the one at which the clock would have read so without the jump. Neighbouring windows share
+that instant, so windows tile time whatever the clocks do, and weeks of 167 and 169 hours need no
+rule of their own.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from zoneinfo import ZoneInfo
 
 Kind = Literal["day", "week", "month", "quarter", "year"]
 KINDS: tuple[str, ...] = get_args(Kind)
+EARLIEST, LATEST = date(1900, 1, 1), date(2199, 12, 31)
+"""Between these, no time zone takes a date past what dates can hold."""
 
 
 @dataclass(frozen=True)
@@ -100,5 +103,5 @@ def _next(kind: Kind, first: date) -> date:
 
 def _midnight(day: date, zone: str) -> datetime:
     # fold=0 reads a doubled midnight as the earlier one, and gives a midnight inside a gap
-    # the offset from before the jump, which is the very instant of the jump.
+    # the offset from before the jump: the instant of the jump itself, if that was at midnight.
     return datetime.combine(day, time(), ZoneInfo(zone)).astimezone(UTC)

@@ -13,7 +13,7 @@ from release.accounting.conversions import (
 )
 from release.accounting.curves import ORDERS
 from release.accounting.events import Event
-from release.accounting.exact import DELTA_UNITS, RHO_UNITS, AccountingError
+from release.accounting.exact import DELTA_UNITS, RHO_UNITS, AccountingError, Exact
 from release.accounting.gaussian import gdp_cap, gdp_delta, gdp_epsilon
 from release.accounting.mechanisms import (
     ApproximateDP,
@@ -52,6 +52,7 @@ __all__ = [
     "Composed",
     "DiscreteGaussian",
     "Event",
+    "Exact",
     "Exponential",
     "Gaussian",
     "GaussianThreshold",

@@ -121,12 +121,15 @@ class Spend:
     delta0: int = 0
     curve: Curve | None = None
 
-    def plus(self, event: Event) -> Spend:
-        """The sums after one more event."""
+    def plus(self, event: Event, *, charged: int = 0) -> Spend:
+        """The sums after one more event; of its ρ at least what was ``charged`` for it."""
         total = replace(self, delta0=self.delta0 + delta_charge(event))
         for single, count in event.uses():
             total = total._with(single, count)
-        return total
+        if self.rho is None or total.rho is None:
+            return total
+        more = max(0, charged - (total.rho - self.rho))
+        return replace(total, gaussian=total.gaussian + more, rho=total.rho + more)
 
     def _with(self, single: Event, count: int) -> Spend:
         exact_rho = single.rho()

@@ -3,32 +3,28 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
+from io import TextIOWrapper
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from release import __version__
-from release.errors import ReleaseError, UsageError
+from release.errors import ReleaseError, StoppedError, UsageError
+from release.windows import EARLIEST, LATEST
 
 if TYPE_CHECKING:
     from release.project import Due
 
 MOST_TO_CATCH_UP = 60
-INTERRUPTED = 130
-UNEXPECTED = 1
 
-app = typer.Typer(
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
-)
-ledger_app = typer.Typer(help="The record itself.", no_args_is_help=True, rich_markup_mode=None)
-site_app = typer.Typer(help="The public pages.", no_args_is_help=True, rich_markup_mode=None)
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
+ledger_app = typer.Typer(help="The record itself.", rich_markup_mode=None)
+site_app = typer.Typer(help="The public pages.", rich_markup_mode=None)
 app.add_typer(ledger_app, name="ledger")
 app.add_typer(site_app, name="site")
 
@@ -39,41 +35,48 @@ HERE = Path()
 
 def main() -> None:
     """Runs the command line and ends the process with the exit code of what happened."""
-    sys.exit(_guarded(sys.argv[1:]))
+    if isinstance(sys.stdout, TextIOWrapper):
+        # A terminal that cannot show ε gets its code: words must not fail what was done.
+        sys.stdout.reconfigure(errors="backslashreplace")
+    sys.exit(_guarded(sys.argv[1:] or ["--help"]))
 
 
 def _guarded(arguments: Sequence[str]) -> int:
-    as_json = "--json" in arguments
+    stopped = StoppedError("interrupted", hint="What was released stays; nothing is half-done.")
+    problem: ReleaseError = stopped
     try:
-        return int(app(list(arguments), prog_name="dp-release", standalone_mode=False) or 0)
+        code = int(app(list(arguments), prog_name="dp-release", standalone_mode=False) or 0)
+        if code != StoppedError.exit_code:  # which is how Typer returns from an interrupt
+            return code
     except ReleaseError as error:
-        _complain(error, as_json=as_json)
-        return error.exit_code
+        problem = error
     except (KeyboardInterrupt, typer.Abort):
-        typer.echo("Interrupted. What was released stays; nothing is half-done.", err=True)
-        return INTERRUPTED
+        problem = stopped
     except typer.TyperException as error:
         text = error.format_message() if hasattr(error, "format_message") else str(error)
-        _complain(UsageError(text, hint="See `dp-release --help`."), as_json=as_json)
-        return UsageError.exit_code
+        problem = UsageError(text, hint="See `dp-release --help`.")
     except Exception as error:
         # An unforeseen error's own text may quote anything, private rows too.
-        problem = ReleaseError(f"an unexpected error stopped the command: {type(error).__name__}")
-        _complain(problem, as_json=as_json)
-        return UNEXPECTED
+        problem = ReleaseError(
+            f"an unexpected error stopped the command: {type(error).__name__}",
+            hint="Nothing is half-done. Try again, and report it if it happens again.",
+        )
+    _complain(problem, as_json="--json" in arguments)
+    return problem.exit_code
 
 
 def _complain(error: ReleaseError, *, as_json: bool) -> None:
     if as_json:
-        typer.echo(json.dumps({"error": error.document()}, ensure_ascii=False))
+        typer.echo(json.dumps({"error": error.document()}))
         return
     typer.echo(f"dp-release: {error.message}", err=True)
     if error.hint:
         typer.echo(error.hint, err=True)
 
 
-def _print(document: dict[str, Any], words: Callable[[], str], *, as_json: bool) -> None:
-    typer.echo(json.dumps(document, ensure_ascii=False) if as_json else words())
+def show(document: dict[str, Any], words: Callable[[], str], *, as_json: bool) -> None:
+    """Prints the document, or the same in words."""
+    typer.echo(json.dumps(document) if as_json else words())
 
 
 def _show_version(wanted: bool) -> None:
@@ -100,7 +103,7 @@ def init(directory: Annotated[Path, typer.Argument(metavar="DIR")]) -> None:
     shipped.copy_sample(directory)
     typer.echo(
         f"Wrote a project with sample data to {directory}. Next:\n"
-        f"  cd {directory} && dp-release run --now {shipped.SAMPLE_NOW}"
+        f"  cd {shlex.quote(str(directory))} && dp-release run --now {shipped.SAMPLE_NOW}"
     )
 
 
@@ -112,7 +115,7 @@ def check(project: Folder = HERE, as_json: AsJson = False) -> None:
 
     with open_project(project) as opened:
         document = documents.check(opened)
-    _print(document, lambda: documents.check_words(document), as_json=as_json)
+    show(document, lambda: documents.check_words(document), as_json=as_json)
 
 
 @app.command()
@@ -131,7 +134,7 @@ def run(
     from release.cli import documents, terminal
     from release.project import open_project
 
-    clock = _clock(now)
+    clock = clock_at(now)
     with open_project(project) as opened:
         jobs = opened.jobs(job or ())
         queue = opened.due(clock(), jobs)
@@ -139,23 +142,25 @@ def run(
         with terminal.progress(len(queue), quiet=as_json) as seen:
             result = opened.run(clock, jobs=job or (), seen=seen)
         document = documents.run(result, opened)
-        _print(document, lambda: documents.run_words(result, opened), as_json=as_json)
+        show(document, lambda: documents.run_words(result, opened), as_json=as_json)
     if not as_json:
         for error in result.errors:
             _complain(error, as_json=False)
     raise typer.Exit(result.exit_code)
 
 
-def _clock(now: str | None) -> Callable[[], datetime]:
+def clock_at(now: str | None) -> Callable[[], datetime]:
+    """The clock, or one that stands at the time given; raises UsageError if it is none."""
     if now is None:
         return lambda: datetime.now(UTC)
     try:
         moment = datetime.fromisoformat(now)
     except ValueError:
         moment = datetime.min
-    if moment.tzinfo is None:
+    if moment.tzinfo is None or not EARLIEST.year <= moment.year <= LATEST.year:
         raise UsageError(
-            "--now is not a time with a zone", hint="Write it as in 2026-03-30T09:00:00+01:00."
+            f"--now is not a time with a zone, from {EARLIEST} to {LATEST}",
+            hint="Write it as in 2026-03-30T09:00:00+01:00.",
         )
     return lambda: moment
 
@@ -189,7 +194,7 @@ def status(project: Folder = HERE, as_json: AsJson = False) -> None:
 
     with open_project(project) as opened:
         document = documents.status(opened, datetime.now(UTC))
-    _print(document, lambda: documents.status_words(document), as_json=as_json)
+    show(document, lambda: documents.status_words(document), as_json=as_json)
 
 
 @app.command()
@@ -200,7 +205,7 @@ def budget(project: Folder = HERE, as_json: AsJson = False) -> None:
 
     with open_project(project) as opened:
         document = documents.budget(opened.accounts(), datetime.now(UTC))
-    _print(document, lambda: documents.budget_words(document), as_json=as_json)
+    show(document, lambda: documents.budget_words(document), as_json=as_json)
 
 
 @ledger_app.command("list")
@@ -211,7 +216,7 @@ def ledger_list(project: Folder = HERE, as_json: AsJson = False) -> None:
 
     with open_project(project) as opened:
         document = documents.entries(opened.accounts())
-    _print(document, lambda: documents.entries_words(document), as_json=as_json)
+    show(document, lambda: documents.entries_words(document), as_json=as_json)
 
 
 @site_app.command("build")
@@ -222,7 +227,7 @@ def site_build(project: Folder = HERE, as_json: AsJson = False) -> None:
     with open_project(project) as opened:
         written = opened.build_site()
         document = {"site": str(opened.site_folder), "written": [str(path) for path in written]}
-    _print(
+    show(
         document,
         lambda: f"{len(written)} files changed in {document['site']}",
         as_json=as_json,

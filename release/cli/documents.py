@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime
+from fractions import Fraction
 from typing import Any
 
-from release.accounting import ACCOUNTANTS, RHO_UNITS, epsilons
+from release.accounting import RHO_UNITS
 from release.ledger.chain import instant, window_document
 from release.ledger.records import Account, Entry, Terms
 from release.project import Project, Run
@@ -45,7 +46,7 @@ def run(result: Run, project: Project) -> Document:
                 "end": instant(one.window.end),
                 "status": one.status,
                 "entry": one.entry and one.entry.seq,
-                "epsilon": one.entry and _epsilon(terms[one.entry.account], one.entry.spent),
+                "epsilon": one.entry and _epsilon(terms[one.entry.account], one.entry),
             }
             for one in result.settled
         ]
@@ -108,7 +109,7 @@ def budget_words(document: Document) -> str:
 
 
 def _spent_words(account: Document) -> str:
-    spent = round_up(account["spent"]["epsilon"][account["accountant"]])
+    spent = round_up(account["filter"]["epsilon"])
     return (
         f"Account {account['name']}: ε at most {spent} of {account['epsilon']:g} spent at"
         f" δ = {account['delta']:g}, by {account['accountant']}; {account['releases']} releases."
@@ -117,7 +118,9 @@ def _spent_words(account: Document) -> str:
 
 def entries(accounts: Sequence[Account]) -> Document:
     """Every entry of every account."""
-    return {"entries": [_entry(entry) for account in accounts for entry in account.entries]}
+    return {
+        "entries": [_entry(account, entry) for account in accounts for entry in account.entries]
+    }
 
 
 def entries_words(document: Document) -> str:
@@ -129,16 +132,26 @@ def _entry_words(one: Document) -> str:
     first = one["window"]["first"] if one["window"] else ""
     return (
         f"{one['account']} {one['seq']:>5}  {one['charged_at'][:19]}Z  {one['kind']:<8}"
-        f"  ρ {one['rho']:.12f}  {one['job'] or ''} {first}"
+        f"  {_shown_rho(one['rho'])}  {one['job'] or ''} {first}"
     ).rstrip()
 
 
-def _epsilon(terms: Terms, spent: int) -> float:
-    return ACCOUNTANTS[terms.accountant].epsilon(spent, terms.delta)
+def _shown_rho(rho: float | None) -> str:
+    return f"{'no ρ':<16}" if rho is None else f"ρ {rho:.12f}"
+
+
+def _epsilon(terms: Terms, entry: Entry) -> float:
+    return terms.budget.spent_epsilon(entry.spent.units)
+
+
+def _rho(units: int | None) -> float | None:
+    return None if units is None else units / RHO_UNITS
 
 
 def _budget(account: Account, now: datetime | None) -> Document:
-    terms = account.terms
+    """The odometer under ``spent``, what the guarantee rests on under ``filter``."""
+    terms, last = account.terms, account.last
+    left = terms.cap - last.spent.units
     return {
         "name": terms.account,
         "epsilon": float(terms.epsilon),
@@ -146,24 +159,32 @@ def _budget(account: Account, now: datetime | None) -> Document:
         "accountant": terms.accountant,
         "as_of": now and instant(now),
         "spent": {
-            "rho": account.spent / RHO_UNITS,
-            "epsilon": epsilons(account.spent, terms.delta),
+            "rho": _rho(last.sums.rho),
+            "epsilon": last.sums.epsilons(terms.budget.delta),
         },
-        "left": {"rho": (terms.cap - account.spent) / RHO_UNITS},
+        "left": {"rho": _rho(left) if terms.order is None else None},
+        "filter": {
+            "epsilon": _epsilon(terms, last),
+            "order": terms.order and float(Fraction(terms.order)),
+            "cap": terms.cap,
+            "spent": last.spent.units,
+            "delta_cap": terms.delta_cap,
+            "delta_spent": last.spent.delta0,
+        },
         "releases": len(account.releases),
         "stopped": account.stopped,
     }
 
 
-def _entry(entry: Entry) -> Document:
+def _entry(account: Account, entry: Entry) -> Document:
     return {
         "seq": entry.seq,
         "account": entry.account,
         "kind": entry.kind,
         "job": entry.job,
-        "window": window_document(entry.window),
+        "window": window_document(entry),
         "charged_at": instant(entry.charged_at),
-        "rho": entry.charge / RHO_UNITS,
+        "rho": _rho(account.alone(entry).rho),
         "event": entry.event,
         "hash": entry.hash,
     }

@@ -8,7 +8,6 @@ from datetime import UTC, datetime
 from typing import Any
 
 from release.ledger.records import Entry
-from release.windows import Window
 
 GENESIS = "0" * 64
 
@@ -35,36 +34,41 @@ def moment(text: str) -> datetime:
     return datetime.fromisoformat(text)
 
 
-def window_document(window: Window | None) -> dict[str, str] | None:
-    """A window as it is hashed and published."""
-    if window is None:
+def window_document(entry: Entry) -> dict[str, str] | None:
+    """The window that an entry settled, as it is hashed and published."""
+    if entry.window is None or entry.start is None or entry.end is None:
         return None
     return {
-        "kind": window.kind,
-        "first": window.name,
-        "zone": window.zone,
-        "start": instant(window.start),
-        "end": instant(window.end),
+        "kind": entry.window.kind,
+        "first": entry.window.first.isoformat(),
+        "after": entry.window.after.isoformat(),
+        "zone": entry.window.zone,
+        "start": instant(entry.start),
+        "end": instant(entry.end),
+    }
+
+
+def sealed(entry: Entry) -> dict[str, Any]:
+    """Everything that an entry says, its predecessor's hash included."""
+    return {
+        "account": entry.account,
+        "seq": entry.seq,
+        "kind": entry.kind,
+        "job": entry.job,
+        "window": window_document(entry),
+        "charged_at": instant(entry.charged_at),
+        "charge": entry.charge.units,
+        "spent": entry.spent.units,
+        "delta_charge": entry.charge.delta0,
+        "delta_spent": entry.spent.delta0,
+        "job_spent": entry.job_spent,
+        "event": entry.event,
+        "sums": entry.sums.to_json(),
+        "body": entry.body,
+        "previous": entry.previous,
     }
 
 
 def entry_hash(entry: Entry) -> str:
-    """SHA-256 over everything that an entry says, its predecessor's hash included."""
-    return digest(
-        canonical(
-            {
-                "account": entry.account,
-                "seq": entry.seq,
-                "kind": entry.kind,
-                "job": entry.job,
-                "window": window_document(entry.window),
-                "charged_at": instant(entry.charged_at),
-                "charge": entry.charge,
-                "spent": entry.spent,
-                "job_spent": entry.job_spent,
-                "event": entry.event,
-                "body": entry.body,
-                "previous": entry.previous,
-            }
-        )
-    )
+    """SHA-256 over everything that an entry says."""
+    return digest(canonical(sealed(entry)))

@@ -9,15 +9,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
+from fractions import Fraction
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict
 
+from release.accounting import Budget, Charge, Spend, event_from_json
 from release.specs import Job
 from release.statistics import Row, RowStatus, Table
 from release.windows import Window
 
-EntryKind = Literal["open", "project", "release", "refusal"]
+EntryKind = Literal["open", "project", "release", "refusal", "record"]
+NOTHING = Charge(0)
 NEIGHBOURING = "add or remove one whole privacy unit"
 
 
@@ -28,17 +31,41 @@ class Record(BaseModel):
 
 
 class Terms(Record):
-    """What opening an account fixes for its whole life."""
+    """What opening an account fixes for its whole life.
+
+    ``cap`` and ``delta_cap`` are whole units; ``order`` is the Rényi order of an ``rdp`` account.
+    """
 
     format: Literal[1] = 1
     account: str
     epsilon: Decimal
     delta: Decimal
     accountant: str
+    threshold_share: Decimal = Decimal(0)
+    order: str | None = None
+    cap: int
+    delta_cap: int = 0
     unit: str
     neighbouring: str = NEIGHBOURING
     time_zone: str
-    cap: int
+    replaces: str | None = None
+
+    @property
+    def budget(self) -> Budget:
+        """The filter that these terms fix."""
+        delta = Fraction(self.delta)
+        return Budget(
+            accountant=self.accountant,
+            epsilon=Fraction(self.epsilon),
+            delta=delta - delta * Fraction(self.threshold_share),
+            cap=self.cap,
+            delta_cap=self.delta_cap,
+            order=None if self.order is None else Fraction(self.order),
+        )
+
+    def rho_of(self, charge: Charge) -> int:
+        """What a charge says of its ρ: an account that counts ε at one order says nothing."""
+        return charge.units if self.order is None else 0
 
 
 class About(Record):
@@ -51,6 +78,7 @@ class About(Record):
     time: str
     approved_by: str | None
     reason: str | None
+    population: int | None = None
 
 
 class Software(Record):
@@ -82,18 +110,26 @@ class Release(Record):
 
 @dataclass(frozen=True, kw_only=True)
 class Entry:
-    """One line of an account's record: what was charged, and the sums that stand after it."""
+    """One line of an account's record: what was charged, and the sums that stand after it.
+
+    ``charge`` is what the filter counts; ``sums`` is the odometer, enough for every ε that a
+    report shows. ``start`` and ``end`` are the window's instants as they were when it was
+    settled, whatever a later zone database says of them.
+    """
 
     account: str
     seq: int
     kind: EntryKind
     job: str | None = None
     window: Window | None = None
+    start: datetime | None = None
+    end: datetime | None = None
     charged_at: datetime
-    charge: int = 0
-    spent: int
+    charge: Charge = NOTHING
+    spent: Charge
     job_spent: int = 0
     event: dict[str, Any] | None = None
+    sums: Spend
     body: dict[str, Any]
     previous: str
     hash: str = ""
@@ -111,9 +147,16 @@ class Account:
     """By the sequence number of the entry that charged each."""
 
     @property
-    def spent(self) -> int:
-        """What all charges add up to, in whole units."""
-        return self.entries[-1].spent
+    def last(self) -> Entry:
+        """The head of the record."""
+        return self.entries[-1]
+
+    def alone(self, entry: Entry) -> Spend:
+        """The odometer of one entry by itself."""
+        if entry.event is None:
+            return Spend()
+        event = event_from_json(entry.event)
+        return Spend().plus(event, charged=self.terms.rho_of(entry.charge))
 
     @property
     def stopped_jobs(self) -> frozenset[str]:

@@ -4,15 +4,25 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import date, datetime
 from typing import Any, cast
 
-from sqlalchemy import Connection, RowMapping, insert, select
+from sqlalchemy import Connection, RowMapping, func, insert, select
 
+from release.accounting import Charge, Composed, Event, Spend, event_from_json
 from release.ledger import schema
-from release.ledger.chain import GENESIS, canonical, entry_hash, instant, moment
+from release.ledger.chain import (
+    GENESIS,
+    canonical,
+    entry_hash,
+    instant,
+    moment,
+    window_document,
+)
 from release.ledger.records import About, Account, Entry, EntryKind, Release, Terms
 from release.windows import Window
+
+WINDOW_COLUMNS = ("kind", "first", "after", "zone", "start", "end")
 
 
 @dataclass(frozen=True)
@@ -22,11 +32,6 @@ class Head:
     terms: Terms
     sampling_key: str
     last: Entry
-
-    @property
-    def spent(self) -> int:
-        """What all charges add up to, in whole units."""
-        return self.last.spent
 
 
 def head(connection: Connection, account: str) -> Head | None:
@@ -50,8 +55,8 @@ def settlement(connection: Connection, account: str, job: str, window: Window) -
             entries.c.account == account,
             entries.c.job == job,
             entries.c.window_kind == window.kind,
-            entries.c.window_start == instant(window.start),
-            entries.c.window_end == instant(window.end),
+            entries.c.window_first == window.first.isoformat(),
+            entries.c.window_after == window.after.isoformat(),
         )
     ).mappings()
     row = found.one_or_none()
@@ -68,6 +73,22 @@ def job_spent(connection: Connection, account: str, job: str) -> int:
         .limit(1)
     )
     return connection.scalar(last) or 0
+
+
+def events(connection: Connection, account: str) -> Event | None:
+    """Everything that was charged to an account, as one event; None if nothing was."""
+    column = schema.entries.c.event
+    counted = (
+        select(column, func.count())
+        .where(schema.entries.c.account == account, column.is_not(None))
+        .group_by(column)
+        .order_by(column)
+    )
+    parts = tuple(
+        Composed((event_from_json(json.loads(text)),), count)
+        for text, count in connection.execute(counted)
+    )
+    return Composed(parts) if parts else None
 
 
 def about(connection: Connection, account: str) -> About:
@@ -107,7 +128,8 @@ def opening(terms: Terms, now: datetime) -> Entry:
         seq=1,
         kind="open",
         charged_at=now,
-        spent=0,
+        spent=Charge(0),
+        sums=Spend(),
         body=terms.model_dump(mode="json"),
         previous=GENESIS,
     )
@@ -121,8 +143,29 @@ def following(last: Entry, kind: EntryKind, now: datetime, body: dict[str, Any])
         kind=kind,
         charged_at=now,
         spent=last.spent,
+        sums=last.sums,
         body=body,
         previous=last.hash,
+    )
+
+
+def settling(entry: Entry, job: str, window: Window, job_spent: int) -> Entry:
+    """The entry as one about a window of a job."""
+    return replace(
+        entry, job=job, window=window, start=window.start, end=window.end, job_spent=job_spent
+    )
+
+
+def charging(entry: Entry, terms: Terms, charge: Charge, event: Event) -> Entry:
+    """The entry with a charge in it, which is at least what the event costs."""
+    spent = Charge(entry.spent.units + charge.units, entry.spent.delta0 + charge.delta0)
+    return replace(
+        entry,
+        charge=charge,
+        spent=spent,
+        job_spent=entry.job_spent + charge.units if entry.job else 0,
+        event=event.to_json(),
+        sums=entry.sums.plus(event, charged=terms.rho_of(charge)),
     )
 
 
@@ -147,22 +190,21 @@ def store(connection: Connection, entry: Entry, content: str) -> None:
 
 def columns(entry: Entry) -> dict[str, Any]:
     """An entry as a row."""
-    window = entry.window
+    window = window_document(entry) or {}
     return {
         "account": entry.account,
         "seq": entry.seq,
         "kind": entry.kind,
         "job": entry.job,
-        "window_kind": window and window.kind,
-        "window_first": window and window.name,
-        "window_zone": window and window.zone,
-        "window_start": window and instant(window.start),
-        "window_end": window and instant(window.end),
+        **{f"window_{name}": window.get(name) for name in WINDOW_COLUMNS},
         "charged_at": instant(entry.charged_at),
-        "charge": entry.charge,
-        "spent": entry.spent,
+        "charge": entry.charge.units,
+        "spent": entry.spent.units,
+        "delta_charge": entry.charge.delta0,
+        "delta_spent": entry.spent.delta0,
         "job_spent": entry.job_spent,
         "event": None if entry.event is None else canonical(entry.event),
+        "sums": canonical(entry.sums.to_json()),
         "body": canonical(entry.body),
         "previous": entry.previous,
         "hash": entry.hash,
@@ -171,21 +213,25 @@ def columns(entry: Entry) -> dict[str, Any]:
 
 def entry_of(row: RowMapping) -> Entry:
     """A row as an entry."""
-    window = None
+    window = start = end = None
     if row["window_kind"] is not None:
-        first = datetime.fromisoformat(row["window_first"]).date()
+        first = date.fromisoformat(row["window_first"])
         window = Window(row["window_kind"], first, row["window_zone"])
+        start, end = moment(row["window_start"]), moment(row["window_end"])
     return Entry(
         account=row["account"],
         seq=row["seq"],
         kind=cast(EntryKind, row["kind"]),
         job=row["job"],
         window=window,
+        start=start,
+        end=end,
         charged_at=moment(row["charged_at"]),
-        charge=row["charge"],
-        spent=row["spent"],
+        charge=Charge(row["charge"], row["delta_charge"]),
+        spent=Charge(row["spent"], row["delta_spent"]),
         job_spent=row["job_spent"],
         event=None if row["event"] is None else json.loads(row["event"]),
+        sums=Spend.from_json(json.loads(row["sums"])),
         body=json.loads(row["body"]),
         previous=row["previous"],
         hash=row["hash"],

@@ -25,7 +25,7 @@ from sqlalchemy import (
 from release.ledger.chain import GENESIS
 
 FORMAT = 1
-WINDOW = ("account", "job", "window_kind", "window_start", "window_end")
+WINDOW = ("account", "job", "window_kind", "window_first", "window_after")
 
 metadata = MetaData()
 
@@ -48,22 +48,29 @@ entries = Table(
     Column("job", Text),
     Column("window_kind", Text),
     Column("window_first", Text),
+    Column("window_after", Text),
     Column("window_zone", Text),
     Column("window_start", Text),
     Column("window_end", Text),
     Column("charged_at", Text, nullable=False),
     Column("charge", Integer, nullable=False),
     Column("spent", Integer, nullable=False),
+    Column("delta_charge", Integer, nullable=False),
+    Column("delta_spent", Integer, nullable=False),
     Column("job_spent", Integer, nullable=False),
     Column("event", Text),
+    Column("sums", Text, nullable=False),
     Column("body", Text, nullable=False),
     Column("previous", Text, nullable=False),
     Column("hash", Text, nullable=False, unique=True),
     ForeignKeyConstraint(["account"], ["accounts.account"]),
-    CheckConstraint("kind IN ('open', 'project', 'release', 'refusal')", name="known_kind"),
     CheckConstraint(
-        "(kind = 'release' AND charge > 0 AND event IS NOT NULL)"
-        " OR (kind <> 'release' AND charge = 0 AND event IS NULL)",
+        "kind IN ('open', 'project', 'release', 'refusal', 'record')", name="known_kind"
+    ),
+    CheckConstraint(
+        "(kind IN ('release', 'record') AND charge > 0 AND delta_charge >= 0"
+        " AND event IS NOT NULL) OR (kind NOT IN ('release', 'record') AND charge = 0"
+        " AND delta_charge = 0 AND event IS NULL)",
         name="spends_charge",
     ),
     CheckConstraint("(seq = 1) = (kind = 'open')", name="opened_first"),
@@ -71,9 +78,10 @@ entries = Table(
     CheckConstraint(
         "CASE WHEN kind IN ('release', 'refusal')"
         " THEN job IS NOT NULL AND window_kind IS NOT NULL AND window_first IS NOT NULL"
-        " AND window_zone IS NOT NULL AND COALESCE(window_start < window_end, FALSE)"
-        " ELSE COALESCE(job, window_kind, window_first, window_zone, window_start, window_end)"
-        " IS NULL END",
+        " AND window_zone IS NOT NULL AND COALESCE(window_first < window_after, FALSE)"
+        " AND COALESCE(window_start < window_end, FALSE)"
+        " ELSE COALESCE(job, window_kind, window_first, window_after, window_zone, window_start,"
+        " window_end) IS NULL END",
         name="windowed",
     ),
     # A window of a job is settled once: released or refused, and never both.
@@ -106,6 +114,7 @@ def _refusal(table: str, action: str) -> str:
 
 SETTLES_ALIKE = " AND ".join(f"{name} = NEW.{name}" for name in WINDOW)
 LAST = "FROM entries WHERE account = NEW.account ORDER BY seq DESC LIMIT 1"
+OPENING = "FROM entries WHERE account = NEW.account AND seq = 1"
 LAST_OF_JOB = LAST.replace("ORDER", "AND job = NEW.job ORDER")
 
 ENTRIES_FOLLOW = f"""
@@ -122,10 +131,14 @@ CREATE TRIGGER entries_follow BEFORE INSERT ON entries BEGIN
     NEW.previous <> COALESCE((SELECT hash {LAST}), '{GENESIS}');
   SELECT RAISE(ABORT, 'spent is the sum of the charges') WHERE
     NEW.spent <> NEW.charge + COALESCE((SELECT spent {LAST}), 0);
+  SELECT RAISE(ABORT, 'delta_spent is the sum of the charges of delta') WHERE
+    NEW.delta_spent <> NEW.delta_charge + COALESCE((SELECT delta_spent {LAST}), 0);
   SELECT RAISE(ABORT, 'job_spent is the sum of the charges of the job') WHERE
-    NEW.job_spent <> NEW.charge + COALESCE((SELECT job_spent {LAST_OF_JOB}), 0);
-  SELECT RAISE(ABORT, 'the budget is spent') WHERE NEW.kind = 'release' AND NEW.spent > COALESCE(
-    (SELECT json_extract(body, '$.cap') FROM entries WHERE account = NEW.account AND seq = 1), 0);
+    NEW.job_spent <> CASE WHEN NEW.job IS NULL THEN 0
+      ELSE NEW.charge + COALESCE((SELECT job_spent {LAST_OF_JOB}), 0) END;
+  SELECT RAISE(ABORT, 'the budget is spent') WHERE NEW.charge > 0 AND (
+    NEW.spent > COALESCE((SELECT json_extract(body, '$.cap') {OPENING}), 0)
+    OR NEW.delta_spent > COALESCE((SELECT json_extract(body, '$.delta_cap') {OPENING}), 0));
 END
 """  # noqa: S608 - made of constants
 RELEASES_BELONG = f"""

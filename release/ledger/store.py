@@ -5,20 +5,25 @@ from __future__ import annotations
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
+from typing import Literal
 
 from sqlalchemy import Connection, Engine, insert, select
 
-from release.accounting import Event, admits
-from release.errors import LedgerError
+from release.accounting import Charge, Event, admits
+from release.errors import LedgerError, RefusedError
 from release.ledger import rows, schema
 from release.ledger.chain import canonical, digest
 from release.ledger.engine import check_format, connect, create, path_of, translated
-from release.ledger.records import About, Account, Entry, EntryKind, Release, Terms
+from release.ledger.records import NOTHING, About, Account, Entry, EntryKind, Release, Terms
 from release.ledger.rows import Head
+from release.specs import Job
 from release.windows import Window
+
+Stop = Literal["account", "share"]
+"""What refused a charge: the account's budget, or the job's share of it."""
 
 
 class Ledger:
@@ -81,7 +86,11 @@ class Ledger:
             return [rows.account(connection, name) for name in names]
 
     def open_account(self, terms: Terms, about: About, now: datetime) -> None:
-        """Opens an account, unless another process has just done so."""
+        """Opens an account, unless another process has just done so.
+
+        One that replaces another opens with the other's spend as its first charge. Raises
+        RefusedError where that does not fit, and LedgerError where there is no such account.
+        """
         with self._writing() as connection:
             if rows.head(connection, terms.account) is not None:
                 return
@@ -93,6 +102,8 @@ class Ledger:
             )
             opened = rows.append(connection, rows.opening(terms, now))
             rows.append(connection, rows.description(opened, about, now))
+            if terms.replaces is not None:
+                self._carry(connection, terms, now)
 
     def describe(self, account: str, about: About, now: datetime) -> None:
         """Records what pages say of the account, if it is not what they say already."""
@@ -102,6 +113,16 @@ class Ledger:
         with self.writing(account) as writer:
             if rows.about(writer.connection, account) != about:
                 rows.append(writer.connection, rows.description(writer.head.last, about, now))
+
+    def _carry(self, connection: Connection, terms: Terms, now: datetime) -> None:
+        old = self._head(connection, terms.replaces or "")
+        events = rows.events(connection, old.terms.account)
+        if events is None:
+            return
+        alike = (old.terms.accountant, old.terms.order) == (terms.accountant, terms.order)
+        writer = Writer(connection, self._head(connection, terms.account))
+        reason = f"spent by the account {old.terms.account!r}, which this one replaces"
+        writer.record(events, reason, now, at_least=old.last.spent if alike else NOTHING)
 
     @contextmanager
     def writing(self, account: str) -> Iterator[Writer]:
@@ -146,42 +167,61 @@ class View:
         """The entry that released or refused this window, if one has."""
         return rows.settlement(self.connection, self.head.terms.account, job, window)
 
-    def affords(self, job: str, charge: int, *, job_cap: int) -> bool:
-        """The filter: whether the account's cap and the job's own both allow the charge."""
-        spent = rows.job_spent(self.connection, self.head.terms.account, job)
-        within = admits(self.head.spent, charge, self.head.terms.cap)
-        return within and admits(spent, charge, job_cap)
+    def job_spent(self, job: str) -> int:
+        """What one job's charges add up to, in whole units."""
+        return rows.job_spent(self.connection, self.head.terms.account, job)
+
+    def stopped_by(self, job: str, charge: Charge, *, job_cap: int) -> Stop | None:
+        """The filter: which of the account's budget and the job's share refuses the charge.
+
+        None where both allow it.
+        """
+        spent = self.job_spent(job)
+        if not self.head.terms.budget.admits(self.head.last.spent, charge):
+            return "account"
+        return None if admits(spent, charge.units, job_cap) else "share"
 
 
 @dataclass(frozen=True)
 class Writer(View):
     """What may be done to one account under the lock."""
 
-    def refuse(self, job: str, window: Window, charge: int, now: datetime) -> Entry:
+    def refuse(self, job: Job, window: Window, charge: Charge, stop: Stop, now: datetime) -> Entry:
         """Records, at no charge, that the window's charge did not fit; that is final."""
-        body = {"refused_charge": charge}
-        blank = rows.following(self.head.last, "refusal", now, body)
-        spent = rows.job_spent(self.connection, blank.account, job)
-        return rows.append(
-            self.connection, replace(blank, job=job, window=window, job_spent=spent)
-        )
+        body = {"title": job.title, "refused_charge": charge.units, "stopped_by": stop}
+        entry = rows.following(self.head.last, "refusal", now, body)
+        return rows.append(self.connection, self._settling(entry, job.name, window))
 
     def release(
-        self, window: Window, charge: int, spent_on: Event, content: Release, now: datetime
+        self, window: Window, charge: Charge, spent_on: Event, content: Release, now: datetime
     ) -> Entry:
         """Records the charge and what it paid for, in one transaction."""
         text = canonical(content.model_dump(mode="json"))
-        job = content.job.name
-        blank = rows.following(self.head.last, "release", now, {"release_sha256": digest(text)})
-        entry = replace(
-            blank,
-            job=job,
-            window=window,
-            charge=charge,
-            spent=blank.spent + charge,
-            job_spent=rows.job_spent(self.connection, blank.account, job) + charge,
-            event=spent_on.to_json(),
-        )
+        entry = rows.following(self.head.last, "release", now, {"release_sha256": digest(text)})
+        entry = self._settling(entry, content.job.name, window)
+        entry = rows.charging(entry, self.head.terms, charge, spent_on)
         entry = rows.append(self.connection, entry)
         rows.store(self.connection, entry, text)
         return entry
+
+    def record(
+        self, event: Event, reason: str, now: datetime, *, at_least: Charge = NOTHING
+    ) -> Entry:
+        """Charges what was done elsewhere, under the same filter.
+
+        Raises AccountingError where the account cannot take such an event, and RefusedError
+        where it does not fit; then nothing is written.
+        """
+        cost = self.head.terms.budget.charge(event)
+        charge = Charge(max(cost.units, at_least.units), max(cost.delta0, at_least.delta0))
+        if not self.head.terms.budget.admits(self.head.last.spent, charge):
+            raise RefusedError(
+                f"the budget of account {self.head.terms.account!r} does not allow this charge",
+                hint="Nothing was charged. `dp-release budget` shows what is left.",
+            )
+        entry = rows.following(self.head.last, "record", now, {"reason": reason})
+        entry = rows.charging(entry, self.head.terms, charge, event)
+        return rows.append(self.connection, entry)
+
+    def _settling(self, entry: Entry, job: str, window: Window) -> Entry:
+        return rows.settling(entry, job, window, self.job_spent(job))

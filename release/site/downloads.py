@@ -65,7 +65,7 @@ def release_json(of: Published) -> bytes:
 
 def ledger_json(account: Account) -> bytes:
     """The account's whole record, entry by entry, with its chain of hashes."""
-    terms, spent = account.terms, account.entries[-1].spent
+    terms, spent = account.terms, account.last.spent.units
     return _document(
         {
             "format": 1,
@@ -79,7 +79,7 @@ def ledger_json(account: Account) -> bytes:
             "about": account.about.model_dump(),
             "spent": {
                 "rho": figures.rho_number(spent),
-                "epsilon": _to_date(conversions(account, spent)),
+                "epsilon": _to_date(conversions(account, account.last)),
             },
             "left": {"rho": figures.rho_number(terms.cap - spent)},
             "head": account.entries[-1].hash,
@@ -104,14 +104,14 @@ def _request(release: Release) -> dict[str, Any]:
 def _cost(of: Published) -> dict[str, Any]:
     """What was spent, by this release and up to it, and the budget that it is spent from."""
     account, entry = of.account, of.entry
-    both = conversions(account, entry.spent, charge=entry.charge)
+    both = conversions(account, entry)
     cap = figures.rho_number(job_cap(of.release.job, account))
     return {
         "event": entry.event,
         "rho": {
-            "release": figures.rho_number(entry.charge),
+            "release": figures.rho_number(entry.charge.units),
             "job_to_date": figures.rho_number(entry.job_spent),
-            "account_to_date": figures.rho_number(entry.spent),
+            "account_to_date": figures.rho_number(entry.spent.units),
         },
         "epsilon": {
             "release": {each.name: _number(each.release) for each in both},
@@ -125,21 +125,10 @@ def _cost(of: Published) -> dict[str, Any]:
 def _entry(entry: Entry) -> dict[str, Any]:
     """Exactly what the entry's hash is taken over, and the amounts as numbers beside it."""
     return {
-        "seq": entry.seq,
-        "account": entry.account,
-        "kind": entry.kind,
-        "job": entry.job,
-        "window": chain.window_document(entry.window),
-        "charged_at": chain.instant(entry.charged_at),
-        "rho": figures.rho_number(entry.charge),
-        "rho_to_date": figures.rho_number(entry.spent),
-        "charge": entry.charge,
-        "spent": entry.spent,
-        "job_spent": entry.job_spent,
-        "event": entry.event,
-        "body": entry.body,
-        "previous": entry.previous,
+        **chain.sealed(entry),
         "hash": entry.hash,
+        "rho": figures.rho_number(entry.charge.units),
+        "rho_to_date": figures.rho_number(entry.spent.units),
     }
 
 

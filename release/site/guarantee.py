@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
-from release.accounting import RHO_UNITS, epsilons
-from release.ledger.records import Account, Mechanism
+from release.accounting import RHO_UNITS
+from release.ledger.records import Account, Entry, Mechanism
 from release.site import figures, views
 from release.site.addresses import Published
 from release.site.contexts import Conversion, Guarantee, NoiseView
@@ -21,12 +21,12 @@ def guarantee(of: Published, root: str) -> Guarantee:
         account=views.account(account, root, after=of),
         time=about.time,
         neighbouring=account.terms.neighbouring,
-        epsilon=views.epsilon(account, entry.charge),
-        rho=figures.rho(entry.charge),
+        epsilon=views.epsilon(account, entry.charge.units),
+        rho=figures.rho(entry.charge.units),
         job_spent=figures.rho(entry.job_spent),
         job_share=figures.rho(job_cap(job, account)),
         planned=job.noise.releases,
-        conversions=conversions(account, entry.spent, charge=entry.charge),
+        conversions=conversions(account, entry),
         max_groups=job.contribution.max_groups,
         max_rows=job.contribution.max_rows_per_group,
         bounding=job.contribution.bounding,
@@ -47,15 +47,13 @@ def guarantee(of: Published, root: str) -> Guarantee:
     )
 
 
-def conversions(
-    account: Account, spent: int, *, charge: int | None = None
-) -> tuple[Conversion, ...]:
-    """ε to date by every formula, beside that of one charge where there is one."""
-    delta = account.terms.delta
-    one = {} if charge is None else epsilons(charge, delta)
+def conversions(account: Account, entry: Entry) -> tuple[Conversion, ...]:
+    """ε up to an entry by every formula, beside that of the entry alone where it charges."""
+    delta = account.terms.budget.delta
+    one = {} if entry.event is None else account.alone(entry).epsilons(delta)
     return tuple(
         Conversion(name, release=_shown(one.get(name)), to_date=_shown(value))
-        for name, value in epsilons(spent, delta).items()
+        for name, value in entry.sums.epsilons(delta).items()
     )
 
 

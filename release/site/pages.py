@@ -131,7 +131,7 @@ class Site:
         up = root(account_folder(account.terms.account))
         entries = account.entries
         links = {e.entry.seq: up + link(e.folder) for e in self.releases if e.account is account}
-        charged = [e for e in entries if e.charge or e.kind == "refusal"]
+        charged = [e for e in entries if e.event is not None or e.kind == "refusal"]
         refused = sorted({e.job for e in charged if e.kind == "refusal" and e.job})
         return AccountPage(
             frame=self._frame(up),
@@ -143,9 +143,9 @@ class Site:
             reason=account.about.reason,
             refused_jobs=tuple(refused),
             entries=tuple(_entry(account, entry, links.get(entry.seq)) for entry in entries),
-            conversions=conversions(account, entries[-1].spent),
+            conversions=conversions(account, account.last),
             chart=charts.budget(
-                [entry.spent for entry in charged],
+                [entry.spent.units for entry in charged],
                 [index for index, entry in enumerate(charged) if entry.kind == "refusal"],
                 account.terms.cap,
                 f"{charged[0].seq}" if charged else "",
@@ -213,8 +213,8 @@ def _entry(account: Account, entry: Entry, href: str | None) -> EntryView:
         job=entry.job,
         window=None if entry.window is None else views.window(entry.window),
         href=href,
-        charge=figures.rho(entry.charge),
-        spent=figures.rho(entry.spent),
-        epsilon=views.epsilon(account, entry.spent),
+        charge=figures.rho(entry.charge.units),
+        spent=figures.rho(entry.spent.units),
+        epsilon=views.epsilon(account, entry.spent.units),
         hash=entry.hash,
     )

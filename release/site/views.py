@@ -5,7 +5,6 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
-from release.accounting import ACCOUNTANTS
 from release.ledger.records import Account, Release, Row, Table
 from release.site import figures
 from release.site.addresses import Published, account_folder, link
@@ -95,15 +94,15 @@ def statistic(release: Release) -> StatisticView:
 
 def epsilon(account: Account, units: int) -> str:
     """ε of a spend by the account's own accountant, rounded up."""
-    terms = account.terms
-    return figures.round_up(ACCOUNTANTS[terms.accountant].epsilon(units, terms.delta))
+    return figures.round_up(account.terms.budget.spent_epsilon(units))
 
 
 def account(of: Account, root: str, *, after: Published | None = None) -> AccountView:
     """The account as it stands, or as it stood right after a release."""
     terms = of.terms
     entries = [e for e in of.entries if after is None or e.seq <= after.entry.seq]
-    spent, left = entries[-1].spent, terms.cap - entries[-1].spent
+    spent = entries[-1].spent.units
+    left = terms.cap - spent
     return AccountView(
         name=terms.account,
         href=root + link(account_folder(terms.account)),

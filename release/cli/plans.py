@@ -1,0 +1,185 @@
+"""What ``plan`` and ``convert`` print: public arithmetic, before any row is read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any
+
+from release import planning
+from release.accounting import RHO_UNITS, Exact, convert, epsilons
+from release.errors import UsageError
+from release.ledger.records import Terms
+from release.pipeline import Plan, plan
+from release.planning import Step
+from release.project import Project
+from release.site.figures import round_up
+from release.specs import Job
+from release.windows import Window
+
+Document = dict[str, Any]
+FORMULAS = ("gdp", "rdp", "zcdp")
+
+
+def plans(
+    project: Project,
+    jobs: Sequence[Job],
+    *,
+    sizes: Sequence[int],
+    releases: int | None,
+    half_width: float | None,
+) -> Document:
+    """Each job's cost, noise, reach and stop; for each account, ε after each release to come.
+
+    ``releases`` plans with the cost of so many releases in place of the job's own noise,
+    ``half_width`` with the least cost that reaches it at the first of ``sizes``.
+    """
+    documents, accounts = [], []
+    for name in project.files.datasets:
+        terms = project.terms(name)
+        chosen = {
+            job.name: _planned(job, terms, sizes, releases, half_width)
+            for job in jobs
+            if job.dataset == name
+        }
+        steps = list(project.timeline(chosen, terms))
+        stops = {step.plan.job.name: step.window for step in steps if not step.admitted}
+        documents += [_job(one, terms, sizes, stops.get(job)) for job, one in chosen.items()]
+        accounts.append(_account(terms, steps))
+    return {"jobs": documents, "accounts": accounts}
+
+
+def _planned(
+    job: Job, terms: Terms, sizes: Sequence[int], releases: int | None, half_width: float | None
+) -> Plan:
+    if releases is not None:
+        return planning.for_releases(job, terms, releases)
+    if half_width is not None:
+        if not sizes:
+            raise UsageError("--half-width needs --group-size", hint="Add --group-size 100.")
+        return planning.for_half_width(job, terms, half_width, sizes[0])
+    return plan(job, terms)
+
+
+def _job(one: Plan, terms: Terms, sizes: Sequence[int], stop: Window | None) -> Document:
+    rho = one.mechanism.event.rho()
+    return {
+        "job": one.job.name,
+        "account": one.account,
+        "rho": None if rho is None else float(rho),
+        "charge": one.charge.units,
+        "sigma": planning.sigmas(one),
+        "half_widths": [
+            {"group_size": size, "half_width": width}
+            for size, width in planning.half_widths(one, sizes).items()
+        ],
+        "fit": planning.reach(one, terms),
+        "stop": stop and {"window": stop.name, "end": stop.end.isoformat()},
+    }
+
+
+def _account(terms: Terms, steps: Sequence[Step]) -> Document:
+    return {
+        "account": terms.account,
+        "epsilon": float(terms.epsilon),
+        "delta": float(terms.budget.delta),
+        "releases": [
+            {
+                "job": step.plan.job.name,
+                "window": step.window.name,
+                "admitted": step.admitted,
+                "epsilon": step.sums.epsilons(terms.budget.delta),
+            }
+            for step in steps
+        ],
+    }
+
+
+def plans_words(document: Document) -> str:
+    """The same in words."""
+    lines = [line for job in document["jobs"] for line in _job_words(job)]
+    for account in document["accounts"]:
+        lines += ["", f"{account['account']}: ε after each release, at δ = {account['delta']:g}"]
+        lines.append(f"{'window':<12}{'job':<26}" + "".join(f"{name:>9}" for name in FORMULAS))
+        lines += [_step_words(step) for step in account["releases"]]
+    return "\n".join(lines)
+
+
+def _job_words(job: Document) -> list[str]:
+    noise = ", ".join(f"{sigma:.4g} on each {total}" for total, sigma in job["sigma"].items())
+    fit = ", ".join(f"{count} by {name}" for name, count in job["fit"].items())
+    stop = job["stop"]["window"] if job["stop"] else "not within the next 520 windows"
+    widths = [
+        f"  interval at a group of {each['group_size']}: "
+        + ("not reliable" if each["half_width"] is None else f"± {each['half_width']:.3g}")
+        for each in job["half_widths"]
+    ]
+    return [
+        f"{job['job']}: a release costs ρ = {job['charge'] / RHO_UNITS:.12f}"
+        if job["rho"] is not None
+        else f"{job['job']}:",
+        f"  noise of standard deviation {noise}",
+        *widths,
+        f"  releases that fit into its share: {fit}",
+        f"  first window refused: {stop}",
+    ]
+
+
+def _step_words(step: Document) -> str:
+    start = f"{step['window']:<12}{step['job']:<26}"
+    if not step["admitted"]:
+        return f"{start}  refused by the budget"
+    shown = (step["epsilon"][name] for name in FORMULAS)
+    return start + "".join(f"{'-' if one is None else round_up(one):>9}" for one in shown)
+
+
+def conversion(
+    delta: Exact,
+    *,
+    rho: Exact | None = None,
+    mu: Exact | None = None,
+    rdp: tuple[Exact, Exact] | None = None,
+) -> Document:
+    """ε at δ by every formula of a ρ, a μ, or one point (α, ε) of a Rényi curve."""
+    given = [each is not None for each in (rho, mu, rdp)]
+    if sum(given) != 1:
+        raise UsageError("give exactly one of --rho, --mu and --rdp")
+    if rdp is not None:
+        found = convert.point_epsilons(*rdp, delta)
+        names = ("gdp", "rdp", "rdp-classic", "zcdp")
+        return {
+            "rho": None,
+            "delta": float(delta),
+            "epsilon": {name: found.get(name) for name in names},
+            "if_gaussian": {"rho": float(convert.rho_from_point(*rdp))},
+        }
+    exact = convert.rho_from_mu(mu) if mu is not None else Fraction(rho or 0)
+    units = -(-exact.numerator * RHO_UNITS // exact.denominator)
+    return {
+        "rho": float(exact),
+        "delta": float(delta),
+        "epsilon": epsilons(units, delta),
+        "if_gaussian": {"mu": convert.mu_from_rho(exact) if exact > 0 else 0.0},
+    }
+
+
+VALID = {
+    "gdp": "Gaussian noise only, and the limit for it",
+    "rdp": "any mechanism with that ρ or curve",
+    "rdp-classic": "the same, by the older and looser formula",
+    "zcdp": "any mechanism with that ρ, by the textbook's formula",
+}
+
+
+def conversion_words(document: Document) -> str:
+    """The same in words, with what each formula holds for."""
+    lines = [f"at δ = {document['delta']:g}"]
+    if document["rho"] is not None:
+        lines[0] = f"ρ = {document['rho']:.12g} {lines[0]}"
+    lines += [
+        f"if the noise is Gaussian: {k} = {v:.10g}" for k, v in document["if_gaussian"].items()
+    ]
+    for name, epsilon in document["epsilon"].items():
+        shown = "does not apply" if epsilon is None else f"ε = {round_up(epsilon, 6)}"
+        lines.append(f"  {name:<12} {shown:<18} {VALID[name]}")
+    return "\n".join(lines)

@@ -1,0 +1,140 @@
+"""What jobs will cost and show, from public parameters alone: no row is read.
+
+The timeline asks the filter itself, window by window in the order of a run, so that its dates
+are those on which the budget will stop.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+from release.accounting import (
+    Charge,
+    Spend,
+    admissible_releases,
+    admits,
+    per_release_charge,
+    rho_caps,
+    share_cap,
+)
+from release.errors import UsageError
+from release.ledger.records import Terms
+from release.pipeline import LEAST_CHARGE, Plan, plan
+from release.specs import ONE, Job
+from release.statistics import LEVEL, STATISTICS
+from release.windows import Window
+
+MOST_WINDOWS = 520
+"""How many windows of each job a timeline looks ahead."""
+
+
+@dataclass(frozen=True)
+class Position:
+    """Where an account stands: what the filter counts, what each job spent, the odometer."""
+
+    terms: Terms
+    spent: Charge
+    of_job: Mapping[str, int]
+    sums: Spend
+
+
+@dataclass(frozen=True)
+class Step:
+    """One window to come: admitted at its plan's charge, or refused, which ends its job."""
+
+    plan: Plan
+    window: Window
+    admitted: bool
+    sums: Spend
+    """The account's odometer after it."""
+
+
+def timeline(
+    plans: Mapping[str, Plan], first: Mapping[str, Window], position: Position
+) -> Iterator[Step]:
+    """The windows to come of one account's jobs, from each job's ``first`` unsettled one."""
+    spent, sums = position.spent, position.sums
+    of_job = dict(position.of_job)
+    ahead = heapq.merge(
+        *(
+            [(window.start, name, window) for window in islice(_from(first[name]), MOST_WINDOWS)]
+            for name in sorted(plans)
+        )
+    )
+    stopped: set[str] = set()
+    for _, name, window in ahead:
+        one, before = plans[name], of_job.get(name, 0)
+        if name in stopped:
+            continue
+        admitted = position.terms.budget.admits(spent, one.charge) and admits(
+            before, one.charge.units, one.job_cap
+        )
+        if admitted:
+            spent = Charge(spent.units + one.charge.units, spent.delta0 + one.charge.delta0)
+            of_job[name] = before + one.charge.units
+            sums = sums.plus(one.mechanism.event, charged=position.terms.rho_of(one.charge))
+        else:
+            stopped.add(name)
+        yield Step(one, window, admitted, sums)
+
+
+def for_releases(job: Job, terms: Terms, releases: int) -> Plan:
+    """The job as if its share were sized for so many releases."""
+    return plan(job, terms, units=per_release_charge(terms.cap, job.noise.share, releases))
+
+
+def for_half_width(job: Job, terms: Terms, half_width: float, size: int) -> Plan:
+    """The job at the least cost whose interval is no longer at that size of group.
+
+    Raises UsageError where the whole of the job's share is too little for it.
+    """
+    low, high = LEAST_CHARGE, share_cap(terms.cap, job.noise.share)
+
+    def reaches(units: int) -> bool:
+        found = half_widths(plan(job, terms, units=units), [size])[size]
+        return found is not None and found <= half_width
+
+    if high <= low or not reaches(high):
+        raise UsageError(
+            f"jobs/{job.name}.toml: no noise that its share can pay for reaches a half-width of "
+            f"{half_width:g} at a group of {size}",
+            hint="Ask for a wider interval or a larger group.",
+        )
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if reaches(middle) else (middle, high)
+    return plan(job, terms, units=high)
+
+
+def reach(one: Plan, terms: Terms) -> dict[str, int]:
+    """How many such releases fit into the job's share of (ε, δ), by each formula.
+
+    ``zcdp`` is the textbook's formula, for comparison.
+    """
+    rho = Spend().plus(one.mechanism.event, charged=terms.rho_of(one.charge)).rho or 1
+    caps = rho_caps(terms.budget.epsilon, terms.budget.delta)
+    share = one.job.noise.share
+    return {name: admissible_releases(share_cap(cap, share), rho) for name, cap in caps.items()}
+
+
+def sigmas(one: Plan) -> dict[str, float]:
+    """The noise on each total, in the statistic's own units."""
+    measured = STATISTICS[one.job.statistic.kind].measured(one.job.statistic)
+    unit = {"count": 1.0, "sum": measured[1].half if measured else 1.0}
+    return {name: sigma / ONE * unit[name] for name, sigma in one.mechanism.sigma.items()}
+
+
+def half_widths(one: Plan, sizes: Sequence[int]) -> dict[int, float | None]:
+    """Half the length of the interval for each size of group; None where none is published."""
+    spec = one.job.statistic
+    statistic = STATISTICS[spec.kind]
+    return {size: statistic.half_width(spec, one.mechanism.sigma, LEVEL, size) for size in sizes}
+
+
+def _from(window: Window) -> Iterator[Window]:
+    while True:
+        yield window
+        window = Window(window.kind, window.after, window.zone)

@@ -1,0 +1,445 @@
+"""What a project's files may not hold. Each file of ``jobs/bad`` and ``jobs/bad-projects`` is
+wrong in one way, is named after it, and gives the one fault that stands here."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from release.config import PROJECT_FILE, Files, read
+from release.errors import ConfigError, Fault
+from tests.projects import GROUPS, leaderboard_job, mean_job, toml, write_project
+
+CORPUS = Path(__file__).parent / "jobs"
+
+LINE = "(empty, or holds a control character)"
+SIZE = "too large or too close to 0"
+BOUNDS = "two numbers, lower below upper"
+LIST = "a list, a .txt file"
+GROUP_LIST = "a public list of distinct names"
+COUNT = "a whole number from 1 to 1048576"
+FIRST = "the first date of the first window, from 1900-01-01 to 2199-12-31"
+KIND = 'kind = "mean" or kind = "leaderboard"'
+SENSE = "beyond all sense"
+COLUMN = "the name of a column"
+SHARE = "a number above 0 and at most 1"
+NOISE = "a table such as { releases = 10, share = 0.5 }"
+
+# The file's name: the key at fault, part of what was found, part of what is allowed.
+BAD_JOBS = {
+    "bounding-unknown": ("contribution.bounding", "is 'scale'", '"clip" (shrink'),
+    "bounds-infinite": ("statistic.bounds.1", "is Infinity", BOUNDS),
+    "bounds-missing": ("statistic.bounds", "is missing", BOUNDS),
+    "bounds-nan": ("statistic.bounds.0", "is NaN", BOUNDS),
+    "bounds-of-a-leaderboard": ("statistic.bounds", "unknown key", "by, groups, kind, origin"),
+    "bounds-of-one": ("statistic.bounds.1", "is missing", BOUNDS),
+    "bounds-of-three": ("statistic.bounds", "is a list of 3", BOUNDS),
+    "bounds-one-number": ("statistic.bounds", "is 5", BOUNDS),
+    "bounds-text": ("statistic.bounds.1", "is '5' (not a number)", BOUNDS),
+    "bounds-too-close": ("statistic.bounds", "too close together", BOUNDS),
+    "bounds-too-large": ("statistic.bounds.1", f"is 1E+309 ({SIZE})", BOUNDS),
+    "bounds-true": ("statistic.bounds.0", "is false (not a number)", BOUNDS),
+    "by-empty": ("statistic.by", f"is '' {LINE}", COLUMN),
+    "by-missing": ("statistic.by", "is missing", COLUMN),
+    "contribution-missing": ("contribution", "is missing", "max_rows_per_group = 1"),
+    "dataset-missing": ("dataset", "is missing", "the name of a [dataset.…]"),
+    "dataset-unknown": ("dataset", "no account covers 'rating'", f"{PROJECT_FILE}: ratings"),
+    "digits-beyond-all-sense": ("", SENSE, "mend"),
+    "groups-empty": ("statistic.groups", "is a list of 0", GROUP_LIST),
+    "groups-file-key": ("statistic.groups_file", "unknown key", "`groups`, as in groups ="),
+    "groups-file-malformed": ("statistic.groups", "malformed.csv' cannot be read", LIST),
+    "groups-file-missing": ("statistic.groups", "'groups/absent.csv' cannot be read", LIST),
+    "groups-file-not-utf-8": ("statistic.groups", "'latin-1.txt' is not UTF-8 text", LIST),
+    "groups-file-of-another-kind": ("statistic.groups", "neither a .txt nor a .csv", LIST),
+    "groups-file-twice": ("statistic.groups", "names 'Tea' twice", GROUP_LIST),
+    "groups-file-without-names": ("statistic.groups", "holds no name", LIST),
+    "groups-file-without-the-column": ("statistic.groups", "has no column 'category'", LIST),
+    "groups-missing": ("statistic.groups", "is missing", GROUP_LIST),
+    "groups-nameless": ("statistic.groups", "holds an empty name", GROUP_LIST),
+    "groups-of-numbers-with-a-point": ("statistic.groups.1", "is 1.5", GROUP_LIST),
+    "groups-one-number": ("statistic.groups", "is 7", GROUP_LIST),
+    "groups-true": ("statistic.groups.1", "is true", GROUP_LIST),
+    "groups-twice": ("statistic.groups", "names 'Tea' twice", GROUP_LIST),
+    "groups-twice-as-number-and-text": ("statistic.groups", "names '7' twice", GROUP_LIST),
+    "groups-twice-but-for-spaces": ("statistic.groups", "names 'Tea' twice", GROUP_LIST),
+    "groups-twice-in-nfc-and-nfd": ("statistic.groups", "twice", GROUP_LIST),
+    "key-twice": ("", "is not TOML: Cannot overwrite a value (at line 21", "mend the syntax"),
+    "kind-missing": ("statistic.kind", "is missing", KIND),
+    "kind-unknown": ("statistic.kind", "is 'median'", KIND),
+    "lower-above-upper": ("statistic.bounds", "not below the upper", BOUNDS),
+    "lower-is-upper": ("statistic.bounds", "not below the upper", BOUNDS),
+    "max-groups-beyond-all-sense": ("contribution.max_groups", "a very large number", COUNT),
+    "max-groups-missing": ("contribution.max_groups", "is missing", COUNT),
+    "max-groups-too-many": ("contribution.max_groups", "is 1048577", COUNT),
+    "max-groups-true": ("contribution.max_groups", "is true", COUNT),
+    "max-groups-with-a-point": ("contribution.max_groups", "is 3.0", COUNT),
+    "max-groups-zero": ("contribution.max_groups", "is 0", COUNT),
+    "max-rows-missing": ("contribution.max_rows_per_group", "is missing", COUNT),
+    "max-rows-negative": ("contribution.max_rows_per_group", "is -1", COUNT),
+    "max-rows-too-many": ("contribution.max_rows_per_group", "is 1048577", COUNT),
+    "name-given": ("name", "unknown key", "the name here is 'job'"),
+    "neither-releases-nor-rho": ("noise", "exactly one of `releases` and `rho`", NOISE),
+    "nested-beyond-all-sense": ("", SENSE, "mend"),
+    "noise-missing": ("noise", "is missing", NOISE),
+    "not-toml": ("", "is not TOML: Invalid value (at line 1, column 12)", "mend the syntax"),
+    "number-beyond-all-sense": ("", SENSE, "mend"),
+    "origin-empty": ("statistic.origin", f"is '' {LINE}", "known without the data"),
+    "releases-and-rho": ("noise", "exactly one of `releases` and `rho`", NOISE),
+    "releases-text": ("noise.releases", "is '10'", "a whole number of releases"),
+    "releases-true": ("noise.releases", "is true", "a whole number of releases"),
+    "releases-zero": ("noise.releases", "is 0", "a whole number of releases, at least 1"),
+    "rho-infinite": ("noise.rho", "is Infinity", "a number"),
+    "rho-nan": ("noise.rho", "is NaN", "a number"),
+    "rho-negative": ("noise.rho", "is -0.01", "a number"),
+    "rho-too-large": ("noise.rho", f"is 1E+999999 ({SIZE})", "a number"),
+    "rho-zero": ("noise.rho", "is 0.0", "a number"),
+    "schedule-missing": ("schedule", "is missing", '"daily", "weekly"'),
+    "schedule-not-allowed": ("schedule", "is 'fortnightly'", '"daily", "weekly"'),
+    "share-above-one": ("noise.share", "is 1.01", SHARE),
+    "share-text": ("noise.share", "is 'half' (not a number)", SHARE),
+    "share-too-small": ("noise.share", f"is 1E-999999999 ({SIZE})", SHARE),
+    "share-zero": ("noise.share", "is 0", SHARE),
+    "start-after-2199": ("start", "is 9999-12-27", FIRST),
+    "start-before-1900": ("start", "is 0001-01-01", FIRST),
+    "start-inside-a-quarter": ("start", "inside the quarter that begins on 2026-01-01", FIRST),
+    "start-inside-a-week": ("start", "inside the week that begins on 2026-01-05", FIRST),
+    "start-missing": ("start", "is missing", FIRST),
+    "start-text": ("start", "is '2026-01-05'", FIRST),
+    "start-with-a-time": ("start", "is 2026-01-05 00:00:00", FIRST),
+    "statistic-missing": ("statistic", "is missing", KIND),
+    "statistic-text": ("statistic", "is 'mean'", KIND),
+    "title-empty": ("title", f"is ' ' {LINE}", "one line"),
+    "title-missing": ("title", "is missing", "one line"),
+    "title-nested-in-keys": ("title", "is a table", "one line"),
+    "title-number": ("title", "is 2026", "one line"),
+    "title-of-two-lines": ("title", f"is 'One\\nTwo' {LINE}", "one line"),
+    "top-missing": ("statistic.top", "is missing", "a whole number, at least 1"),
+    "top-with-a-point": ("statistic.top", "is 2.0", "a whole number, at least 1"),
+    "top-zero": ("statistic.top", "is 0", "a whole number, at least 1"),
+    "unknown-key": ("titel", "unknown key", "did you mean `title`?"),
+    "unknown-key-in-contribution": (
+        "contribution.max_row_per_group",
+        "unknown key",
+        "did you mean `max_rows_per_group`?",
+    ),
+    "unknown-key-in-noise": ("noise.sigma", "unknown key", "known here are releases, rho, share"),
+    "unknown-key-in-statistic": ("statistic.clamp", "unknown key", "known here are bounds, by"),
+    "value-list": ("statistic.value", "is a list of 1", COLUMN),
+    "value-missing": ("statistic.value", "is missing", COLUMN),
+    "window-missing": ("window", "is missing", '"day" or "week" or "month"'),
+    "window-not-allowed": ("window", "is 'fortnight'", '"day" or "week" or "month"'),
+}
+# Wrong only beside the job that the project already has.
+BAD_TOGETHER = {
+    "share-missing": ("noise.share", "the 2 jobs on 'ratings' add up to 1.5", "at most 1"),
+    "shares-above-one": ("noise.share", "the 2 jobs on 'ratings' add up to 1.000001", "at most 1"),
+}
+DATASET = "dataset.ratings"
+BUDGET = f"{DATASET}.budget"
+ADDRESS = '"sqlite:///state/ledger.db"'
+ZONE = "an IANA time zone"
+EPSILON = "a number from 0 to 1000000"
+DELTA = "a number above 0 and below 1"
+WAIT = "above 0 and at most 3600"
+BAD_PROJECTS = {
+    "accountant-unknown": (f"{BUDGET}.accountant", "is 'pld'", '"gdp" (the default)'),
+    "budget-missing": (BUDGET, "is missing", "{ epsilon = 1.5, delta = 1e-6 }"),
+    "budget-number": (BUDGET, "is 1.5", "{ epsilon = 1.5, delta = 1e-6 }"),
+    "contact-empty": ("project.contact", f"is '' {LINE}", "one line"),
+    "dataset-missing": ("dataset", "is missing", "one table for each dataset"),
+    "dataset-name": ("dataset.The ratings", "is not a name", "lower-case letters"),
+    "dataset-not-a-table": ("dataset", "is 1", "one table for each dataset"),
+    "delta-missing": (f"{BUDGET}.delta", "is missing", DELTA),
+    "delta-nan": (f"{BUDGET}.delta", "is NaN", DELTA),
+    "delta-negative": (f"{BUDGET}.delta", "is -0.000001", DELTA),
+    "delta-one": (f"{BUDGET}.delta", "is 1", DELTA),
+    "delta-too-close-to-zero": (f"{BUDGET}.delta", SIZE, DELTA),
+    "delta-zero": (f"{BUDGET}.delta", "is 0", DELTA),
+    "epsilon-infinite": (f"{BUDGET}.epsilon", "is Infinity", EPSILON),
+    "epsilon-missing": (f"{BUDGET}.epsilon", "is missing", EPSILON),
+    "epsilon-nan": (f"{BUDGET}.epsilon", "is NaN", EPSILON),
+    "epsilon-negative": (f"{BUDGET}.epsilon", "is -1.5", EPSILON),
+    "epsilon-text": (f"{BUDGET}.epsilon", "is '1.5' (not a number)", EPSILON),
+    "epsilon-too-close-to-zero": (f"{BUDGET}.epsilon", SIZE, EPSILON),
+    "epsilon-too-large": (f"{BUDGET}.epsilon", "is 1000001", EPSILON),
+    "epsilon-true": (f"{BUDGET}.epsilon", "is true (not a number)", EPSILON),
+    "ledger-missing": ("project.ledger", "is missing", ADDRESS),
+    "ledger-of-another-kind": ("project.ledger", "is 'mysql://localhost/ledger'", ADDRESS),
+    "ledger-path": ("project.ledger", "is 'state/ledger.db'", ADDRESS),
+    "ledger-without-a-file": ("project.ledger", "is 'sqlite:///'", ADDRESS),
+    "name-given": (f"{DATASET}.name", "unknown key", "the name here is 'ratings'"),
+    "not-toml": ("", "is not TOML: Expected ']'", "mend the syntax"),
+    "number-beyond-all-sense": ("", SENSE, "mend"),
+    "one-source-twice": ("dataset", "2 datasets read 'customer_id'", "one dataset, shared"),
+    "project-missing": ("project", "is missing", "title, ledger and site"),
+    "reason-of-two-lines": (f"{BUDGET}.reason", LINE, "one line"),
+    "site-missing": ("project.site", "is missing", "the folder"),
+    "source-missing": (f"{DATASET}.source", "is missing", ".parquet"),
+    "source-number": (f"{DATASET}.source", "is 1", ".parquet"),
+    "time-missing": (f"{DATASET}.time", "is missing", "the column"),
+    "time-zone-missing": (f"{DATASET}.time_zone", "is missing", ZONE),
+    "time-zone-of-the-machine": (f"{DATASET}.time_zone", "is 'localtime' (no such", ZONE),
+    "time-zone-offset": (f"{DATASET}.time_zone", "is '+01:00' (no such", ZONE),
+    "time-zone-path": (f"{DATASET}.time_zone", "is '../zoneinfo/UTC' (no such", ZONE),
+    "time-zone-unknown": (f"{DATASET}.time_zone", "is 'Europe/Londinium' (no such", ZONE),
+    "title-missing": ("project.title", "is missing", "one line"),
+    "unit-empty": (f"{DATASET}.unit", f"is '' {LINE}", "the privacy unit"),
+    "unit-missing": (f"{DATASET}.unit", "is missing", "the privacy unit"),
+    "unknown-key": (f"{DATASET}.timezone", "unknown key", "did you mean `time_zone`?"),
+    "unknown-key-in-budget": (f"{BUDGET}.epsilom", "unknown key", "did you mean `epsilon`?"),
+    "unknown-table": ("datasets", "unknown key", "did you mean `dataset`?"),
+    "wait-text": ("project.ledger_wait", "is '30' (not a number)", WAIT),
+    "wait-too-long": ("project.ledger_wait", "is 3601", WAIT),
+    "wait-zero": ("project.ledger_wait", "is 0", WAIT),
+}
+
+Expected = tuple[str, str, str]
+
+
+def faults_of(folder: Path) -> tuple[Fault, ...]:
+    with pytest.raises(ConfigError) as raised:
+        read(folder)
+    assert raised.value.exit_code == 2
+    return raised.value.faults
+
+
+def assert_one_fault(folder: Path, file: str, expected: Expected) -> None:
+    (fault,) = faults_of(folder)
+    key, found, allowed = expected
+    assert (fault.file, fault.key) == (file, key)
+    assert found in fault.found
+    assert allowed in fault.allowed
+
+
+def with_job(folder: Path, error: str) -> Path:
+    write_project(folder, rows=[])
+    shutil.copytree(CORPUS / "bad" / "groups", folder / "groups")
+    shutil.copy(CORPUS / "bad" / f"{error}.toml", folder / "jobs" / "job.toml")
+    return folder
+
+
+def names_in(folder: str) -> set[str]:
+    return {path.stem for path in (CORPUS / folder).glob("*.toml")}
+
+
+# ---------------------------------------------------------------------------- the corpus
+
+
+def test_the_corpus_and_the_tables_name_the_same_errors() -> None:
+    assert names_in("bad") == {*BAD_JOBS, *BAD_TOGETHER}
+    assert names_in("bad-projects") == set(BAD_PROJECTS)
+
+
+@pytest.mark.parametrize(("error", "expected"), BAD_JOBS.items())
+def test_a_bad_job_is_one_fault(tmp_path: Path, error: str, expected: Expected) -> None:
+    assert_one_fault(with_job(tmp_path, error), "jobs/job.toml", expected)
+
+
+@pytest.mark.parametrize(("error", "expected"), BAD_TOGETHER.items())
+def test_jobs_that_are_bad_together(tmp_path: Path, error: str, expected: Expected) -> None:
+    assert_one_fault(with_job(tmp_path, error), "jobs", expected)
+
+
+@pytest.mark.parametrize(("error", "expected"), BAD_PROJECTS.items())
+def test_a_bad_project_is_one_fault(tmp_path: Path, error: str, expected: Expected) -> None:
+    write_project(tmp_path, jobs={}, rows=[])
+    shutil.copy(CORPUS / "bad-projects" / f"{error}.toml", tmp_path / PROJECT_FILE)
+    assert_one_fault(tmp_path, PROJECT_FILE, expected)
+
+
+# ---------------------------------------------------------------------------- all at once
+
+
+def test_every_fault_of_every_file_is_reported_at_once(tmp_path: Path) -> None:
+    jobs: dict[str, Any] = {
+        "first": mean_job(dataset="others", noise=None, start=None),
+        "second": mean_job(window="fortnight", contribution={"max_groups": 0}),
+        "third": "title = ",
+        "Fourth job": leaderboard_job(noise={"releases": 1, "share": Decimal("0.5")}),
+    }
+    write_project(tmp_path, jobs=jobs, rows=[], budget={"delta": 0}, dataset={"unit": None})
+    faults = faults_of(tmp_path)
+    assert sorted((fault.file, fault.key) for fault in faults) == [
+        ("dp-release.toml", "dataset.ratings.budget.delta"),
+        ("dp-release.toml", "dataset.ratings.unit"),
+        ("jobs/Fourth job.toml", ""),
+        ("jobs/first.toml", "noise"),
+        ("jobs/first.toml", "start"),
+        ("jobs/second.toml", "contribution.max_groups"),
+        ("jobs/second.toml", "contribution.max_rows_per_group"),
+        ("jobs/second.toml", "window"),
+        ("jobs/third.toml", ""),
+    ]
+
+
+def test_the_message_holds_each_fault_and_the_document_its_fields(tmp_path: Path) -> None:
+    write_project(tmp_path, jobs={"mean": mean_job(title=None)}, rows=[], budget={"delta": 1})
+    with pytest.raises(ConfigError, match="2 faults") as raised:
+        read(tmp_path)
+    document = raised.value.document()
+    assert document["kind"] == "config"
+    assert "dp-release check" in document["hint"]
+    for fault, fields in zip(raised.value.faults, document["faults"], strict=True):
+        assert str(fault) in document["message"]
+        assert fault == Fault(**fields)
+
+
+# ---------------------------------------------------------------------------- files
+
+
+def test_a_folder_without_a_project(tmp_path: Path) -> None:
+    assert_one_fault(tmp_path, PROJECT_FILE, ("", "the file is missing", "dp-release init"))
+
+
+def test_a_file_that_is_not_utf_8(tmp_path: Path) -> None:
+    write_project(tmp_path, jobs={}, rows=[])
+    (tmp_path / PROJECT_FILE).write_bytes(b'title = "caf\xe9"\n')
+    assert_one_fault(tmp_path, PROJECT_FILE, ("", "cannot be read", "UTF-8"))
+
+
+def test_a_folder_in_the_place_of_a_job(tmp_path: Path) -> None:
+    write_project(tmp_path, jobs={}, rows=[])
+    (tmp_path / "jobs" / "folder.toml").mkdir()
+    assert_one_fault(tmp_path, "jobs/folder.toml", ("", "cannot be read", "text file"))
+
+
+@pytest.mark.parametrize("name", ["Upper", "two words", "-dash", "café", "a" * 65, "a.b"])
+def test_a_job_file_whose_name_is_no_name(tmp_path: Path, name: str) -> None:
+    write_project(tmp_path, jobs={name: mean_job()}, rows=[])
+    assert_one_fault(tmp_path, f"jobs/{name}.toml", ("", "is the job's name", "lower-case"))
+
+
+def test_a_good_project_is_read_as_it_was_written(tmp_path: Path) -> None:
+    jobs = {"top": leaderboard_job(), "mean": mean_job(noise={"rho": Decimal("0.1"), "share": 0})}
+    jobs["mean"]["noise"]["share"] = Decimal("0.5")
+    files = read(write_project(tmp_path, jobs=jobs, rows=[], budget={"epsilon": Decimal("0.1")}))
+    assert [job.name for job in files.jobs] == ["mean", "top"]
+    dataset = files.dataset_of(files.jobs[0])
+    assert (dataset.name, dataset.budget.accountant) == ("ratings", "gdp")
+    # Exactly a tenth, which no binary float is.
+    assert dataset.budget.epsilon == files.jobs[0].noise.rho == Decimal("0.1")
+
+
+@pytest.mark.parametrize("epsilon", [0, Decimal("0.0"), 1, 1000000])
+def test_a_budget_of_nothing_or_of_very_much_is_allowed(tmp_path: Path, epsilon: Decimal) -> None:
+    files = read(write_project(tmp_path, rows=[], budget={"epsilon": epsilon}))
+    assert files.datasets["ratings"].budget.epsilon == epsilon
+
+
+# ---------------------------------------------------------------------------- group files
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("list.txt", "Coffee\n\n  Knives \r\nTea"),
+        ("list.txt", "\ufeffCoffee\nKnives\nTea\n"),
+        ("one-column.csv", "any name\nCoffee\nKnives\nTea\n"),
+        ("columns.csv", 'maker,category\nA,Coffee\n"B, C", Knives\nD,"Tea"\n\n'),
+    ],
+)
+def test_groups_from_a_file(tmp_path: Path, name: str, content: str) -> None:
+    statistic = leaderboard_job()["statistic"] | {"groups": name}
+    write_project(tmp_path, jobs={"top": leaderboard_job(statistic=statistic)}, rows=[])
+    (tmp_path / name).write_bytes(content.encode())
+    (job,) = read(tmp_path).jobs
+    assert list(job.statistic.groups) == GROUPS
+    assert job.statistic.groups_file == name
+
+
+def test_one_name_may_hold_any_line_break_that_csv_quotes(tmp_path: Path) -> None:
+    statistic = leaderboard_job()["statistic"] | {"groups": "list.csv"}
+    write_project(tmp_path, jobs={"top": leaderboard_job(statistic=statistic)}, rows=[])
+    (tmp_path / "list.csv").write_bytes('category\n"two\nlines"\nnext\u0085line\n'.encode())
+    assert read(tmp_path).jobs[0].statistic.groups == ("two\nlines", "next\u0085line")
+
+
+# ---------------------------------------------------------------------------- any document
+
+texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
+numbers = st.one_of(
+    st.integers(-(2**70), 2**70),
+    st.booleans(),
+    st.decimals(allow_nan=False, allow_infinity=False),
+    st.sampled_from([Decimal("1e400"), Decimal("-1e-400"), Decimal("0.5"), 0, 1]),
+)
+leaves = st.one_of(texts, numbers, st.dates(), st.sampled_from(["week", "mean", "ratings"]))
+values = st.recursive(
+    leaves,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3),
+    max_leaves=8,
+)
+
+
+def mutated(good: dict[str, Any]) -> st.SearchStrategy[dict[str, Any]]:
+    """A good document with any values in the place of some of its keys, or with others added."""
+    keys = st.sampled_from(sorted(good)) | texts
+    nested = [key for key, value in good.items() if isinstance(value, dict)]
+    changes = st.dictionaries(keys, values, max_size=3).map(lambda change: {**good, **change})
+    inner = [
+        mutated(good[key]).map(lambda table, key=key: {**good, key: table})  # type: ignore[misc]
+        for key in nested
+    ]
+    return st.one_of(changes, st.dictionaries(texts, values, max_size=3), *inner)
+
+
+GOOD_PROJECT = {
+    "project": {"title": "Shop", "ledger": "sqlite:///ledger.db", "site": "site"},
+    "dataset": {
+        "ratings": {
+            "source": "ratings.csv",
+            "unit": "customer_id",
+            "time": "rated_at",
+            "time_zone": "UTC",
+            "budget": {"epsilon": 1, "delta": Decimal("1e-6")},
+        }
+    },
+}
+
+
+@pytest.mark.parametrize("good", [GOOD_PROJECT, mean_job(), leaderboard_job()])
+def test_the_documents_that_are_changed_below_are_good(good: dict[str, Any]) -> None:
+    jobs = {} if good is GOOD_PROJECT else {"job": good}
+    assert isinstance(outcome(GOOD_PROJECT, jobs), Files)
+
+
+def outcome(project: dict[str, Any], jobs: dict[str, Any]) -> Files | tuple[Fault, ...]:
+    """What was read, or what is wrong; any error but a ConfigError is let through."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / "jobs").mkdir()
+        (folder / PROJECT_FILE).write_text(toml(project), encoding="utf-8")
+        for job, document in jobs.items():
+            (folder / "jobs" / f"{job}.toml").write_text(toml(document), encoding="utf-8")
+        try:
+            return read(folder)
+        except ConfigError as error:
+            return error.faults
+
+
+@settings(deadline=None)
+@given(mutated(GOOD_PROJECT))
+def test_any_project_file_gives_specs_or_faults(document: dict[str, Any]) -> None:
+    assert outcome(document, {})
+
+
+@settings(deadline=None)
+@given(mutated(mean_job()) | mutated(leaderboard_job()))
+def test_any_job_file_gives_specs_or_faults(document: dict[str, Any]) -> None:
+    assert outcome(GOOD_PROJECT, {"job": document})
+
+
+@settings(deadline=None)
+@given(st.binary(max_size=60))
+def test_any_bytes_give_specs_or_faults(content: bytes) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        Path(name, PROJECT_FILE).write_bytes(content)
+        with pytest.raises(ConfigError):
+            read(Path(name))

@@ -1,0 +1,276 @@
+"""Real purchases and sales, as people keep them; skipped where they are not at hand.
+
+The folder is ``$DP_RELEASE_DATA``, or ``../shared/data`` beside the checkout.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import math
+import os
+import shutil
+from collections.abc import Iterator, Sequence
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from release.accounting import Charge
+from release.bounding import totals
+from release.errors import SourceError
+from release.project import Project, open_project
+from release.sources import open_rows
+from release.specs import Budget, Contribution, Dataset, Scale
+from release.windows import Window
+from tests import reference
+from tests.reference import Asked, Row
+
+ROOT = Path(__file__).parent.parent
+DATA = Path(os.environ.get("DP_RELEASE_DATA", ROOT.parent / "shared" / "data"))
+
+
+def needed(name: str) -> Path:
+    path = DATA / name
+    if not path.is_file():
+        pytest.skip(f"data absent: {name}")
+    return path
+
+
+# ---------------------------------------------------------------------------- households
+
+# Public by decree, like the list of categories that the test makes from the file itself.
+DEPARTMENTS = [
+    "AUTOMOTIVE", "CHEF SHOPPE", "CNTRL/STORE SUP", "COSMETICS", "COUPON", "DELI", "DRUG GM",
+    "FLORAL", "FROZEN GROCERY", "FUEL", "GARDEN CENTER", "GM MERCH EXP", "GROCERY", "MEAT",
+    "MEAT-PCKGD", "MISCELLANEOUS", "NUTRITION", "PASTRY", "PHOTO & VIDEO", "PRODUCE",
+    "RESTAURANT", "SALAD BAR", "SEAFOOD", "SEAFOOD-PCKGD", "SPIRITS", "TOYS", "TRAVEL & LEISURE",
+]  # fmt: skip
+WEEKS = 52
+FIRST = date(2017, 1, 2)
+NOW = datetime(2018, 1, 2, tzinfo=UTC)
+
+PROJECT = """
+[project]
+title  = "Groceries"
+ledger = "sqlite:///state/ledger.db"
+site   = "site"
+
+[dataset.purchases]
+source      = "transactions.csv.gz"
+unit        = "household_id"
+unit_name   = "household"
+time        = "transaction_timestamp"
+time_format = "iso"
+time_zone   = "America/New_York"
+budget      = { epsilon = 8, delta = 1e-6 }
+"""
+JOB = """
+title     = "Groceries"
+dataset   = "purchases"
+schedule  = "weekly"
+window    = "week"
+start     = 2017-01-02
+statistic = { %s }
+contribution = { max_groups = %d, max_rows_per_group = %d }
+noise     = { releases = 52, share = 0.5 }
+"""
+
+
+def purchases(path: Path) -> list[dict[str, str]]:
+    with gzip.open(path, "rt", encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+@pytest.fixture(scope="module")
+def households(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
+    """A year of both jobs, run with real noise."""
+    source = needed("households/transactions.csv.gz")
+    folder = tmp_path_factory.mktemp("groceries")
+    (folder / "jobs").mkdir()
+    shutil.copy(source, folder)
+    (folder / "dp-release.toml").write_text(PROJECT)
+    categories = sorted({row["product_category"] for row in purchases(source)} - {""})
+    (folder / "categories.txt").write_text("\n".join(categories))
+    spent = f'kind = "mean", by = "department", value = "sales_value", bounds = [0, 50], \
+groups = {DEPARTMENTS}'
+    bought = 'kind = "leaderboard", by = "product_category", groups = "categories.txt", top = 20'
+    (folder / "jobs" / "spent.toml").write_text(JOB % (spent, 4, 3))
+    (folder / "jobs" / "bought.toml").write_text(JOB % (bought, 10, 1))
+    with open_project(folder) as project:
+        run = project.run(lambda: NOW)
+        assert run.errors == []
+        assert run.exit_code == 0
+        yield project
+
+
+def test_a_year_of_weeks_is_released_and_paid_for(households: Project) -> None:
+    (account,) = households.accounts()
+    charged = [entry for entry in account.entries if entry.charge.units]
+    weeks = [FIRST + timedelta(weeks=at) for at in range(WEEKS)]
+    for job in ("spent", "bought"):
+        own = [entry for entry in charged if entry.job == job]
+        assert [entry.window.first for entry in own if entry.window] == weeks
+        assert own[-1].job_spent == sum(entry.charge.units for entry in own)
+        assert len({entry.charge for entry in own}) == 1
+        assert 2 * own[-1].job_spent <= account.terms.cap
+        assert account.terms.cap / 2 - own[-1].job_spent < WEEKS
+    assert account.last.spent == Charge(sum(entry.charge.units for entry in charged))
+    assert len(account.releases) == len(charged) == 2 * WEEKS
+    assert households.run(lambda: NOW).settled == []
+
+
+def test_every_release_has_its_page(households: Project) -> None:
+    for job in ("spent", "bought"):
+        for at in range(WEEKS):
+            page = households.site_folder / "jobs" / job / f"{FIRST + timedelta(weeks=at)}"
+            assert {"index.html", "data.csv", "release.json"} <= {
+                one.name for one in page.iterdir()
+            }
+
+
+def asked(window: Window, groups: Sequence[str], most: Contribution, bounds: Any) -> Asked:
+    start, end = (
+        datetime.combine(day, datetime.min.time()) for day in (window.first, window.after)
+    )
+    R, G = most.max_rows_per_group, most.max_groups
+    return Asked(tuple(groups), start, end, R, G, most.bounding, bounds, "")
+
+
+@pytest.mark.parametrize("first", [FIRST, date(2017, 3, 6), date(2017, 12, 25)])
+def test_noisy_totals_are_the_exact_ones_and_noise_of_the_stated_size(
+    households: Project, first: date
+) -> None:
+    rows = purchases(households.files.folder / "transactions.csv.gz")
+    (account,) = households.accounts()
+    window = Window("week", first, "America/New_York")
+    seqs = {entry.job: entry.seq for entry in account.entries if entry.window == window}
+    for job, bounds in (("spent", (0.0, 50.0)), ("bought", None)):
+        release = account.releases[seqs[job]]
+        statistic = release.job.statistic
+        events = [
+            Row(
+                row["household_id"],
+                row[statistic.by],
+                datetime.fromisoformat(row["transaction_timestamp"]),
+                float(row["sales_value"]),
+            )
+            for row in rows
+        ]
+        want = asked(window, statistic.groups, release.job.contribution, bounds)
+        exact = reference.total(reference.vectors(events, want).values(), want)
+        assert sum(exact["count"]) > 0
+        for name, noisy in release.noisy.items():
+            sigma = release.mechanism.sigma[name]
+            noise = [a - b for a, b in zip(noisy, exact[name], strict=True)]
+            # Below 1e-14 each: every draw within 8σ, and their mean square near σ².
+            assert max(map(abs, noise)) < 8 * sigma
+            square = sum(x * x for x in noise) / sigma**2
+            assert abs(square - len(noise)) < 8 * math.sqrt(2 * len(noise)) + 32
+
+
+# ---------------------------------------------------------------------------- coffee
+
+COFFEES = [
+    "Americano", "Americano with Milk", "Cappuccino", "Cocoa", "Cortado", "Espresso",
+    "Hot Chocolate", "Latte",
+]  # fmt: skip
+COLUMNS = "date,datetime,cash_type,card,money,coffee_name"
+SHAPES = ["iso", "usdate_bom", "excel_mangled"]
+# The mangled shape has lost the hour. In the US one, a single row kept its ISO time.
+ODD_ONE = datetime(2024, 12, 14, 13, 19, 7, 33000)
+DECLARED = {
+    "iso": [("date", "iso"), ("datetime", "iso")],
+    "usdate_bom": [("date", "%m/%d/%Y"), ("datetime", "%m/%d/%Y %H:%M")],
+    "excel_mangled": [("date", "%m/%d/%Y")],
+}
+
+
+def coffee(folder: Path, name: str, *, header: bool = True) -> Path:
+    """One shape of the sales, as a file that ends in .csv."""
+    text = needed(f"coffee/{name}.csv").read_bytes()
+    if header and text.startswith(b"\n"):
+        text = COLUMNS.encode() + text  # this shape came without its header
+    path = folder / f"{name.replace('.', '-')}.csv"
+    path.write_bytes(text)
+    return path
+
+
+def sales(path: Path, window: Window, most: Contribution, **declared: Any) -> dict[str, list[int]]:
+    dataset = Dataset(
+        name="coffee",
+        source=path.name,
+        unit="card",
+        time_zone=window.zone,
+        budget=Budget(epsilon=Decimal(1), delta=Decimal("1e-6")),
+        **declared,
+    )
+    with open_rows(dataset, path.parent, by="coffee_name", value="money") as rows:
+        exact = totals(
+            rows,
+            window,
+            groups=COFFEES,
+            contribution=most,
+            scale=Scale(0, 50),
+            salt="",
+        )
+    return dict(exact)
+
+
+def expected(
+    window: Window, most: Contribution, *, left_out: datetime | None = None
+) -> dict[str, list[int]]:
+    lines = needed("coffee/index_1.iso.csv").read_text(encoding="utf-8").strip().splitlines()
+    rows = [
+        Row(card, name, datetime.fromisoformat(time), float(money))
+        for _, time, _, card, money, name in csv.reader(lines)
+        if datetime.fromisoformat(time) != left_out
+    ]
+    want = asked(window, COFFEES, most, (0.0, 50.0))
+    return reference.total(reference.vectors(rows, want).values(), want)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("bounding", ["clip", "sample"])
+def test_three_shapes_of_the_same_sales_give_the_same_totals(
+    tmp_path: Path, shape: str, bounding: Any
+) -> None:
+    path = coffee(tmp_path, f"index_1.{shape}")
+    most = Contribution(max_groups=2, max_rows_per_group=2, bounding=bounding)
+    for window in (
+        Window("week", date(2024, 3, 4), "Europe/Kyiv"),
+        Window("day", date(2024, 10, 27), "Europe/Kyiv"),
+        Window("year", date(2024, 1, 1), "Europe/Kyiv"),
+    ):
+        for time, time_format in DECLARED[shape]:
+            odd = ODD_ONE if (shape, time) == ("usdate_bom", "datetime") else None
+            exact = expected(window, most, left_out=odd)
+            assert sum(exact["count"]) > 0
+            assert sales(path, window, most, time=time, time_format=time_format) == exact
+
+
+@pytest.mark.parametrize(
+    ("name", "declared", "said"),
+    [
+        ("index_1.usdate_bom", {"time": "datetime"}, ["column 'datetime'", "time_format"]),
+        ("index_1.excel_mangled", {"time": "date"}, ["column 'date'", "time_format"]),
+        ("index_2.usdate_bom", {"time": "datetime"}, ["no column 'card'"]),
+        (
+            "index_1.iso",
+            {"time": "date", "time_format": "iso"},
+            ["no column 'card'", "first line"],
+        ),
+    ],
+)
+def test_what_has_to_be_declared_is_said(
+    tmp_path: Path, name: str, declared: dict[str, str], said: list[str]
+) -> None:
+    window = Window("week", date(2024, 3, 4), "Europe/Kyiv")
+    most = Contribution(max_groups=2, max_rows_per_group=2)
+    with pytest.raises(SourceError) as caught:
+        sales(coffee(tmp_path, name, header=False), window, most, **declared)
+    text = f"{caught.value.message} {caught.value.hint}"
+    assert all(part in text for part in said)
+    assert "ANON" not in text
