@@ -115,7 +115,8 @@ def convert(
     rho: Number = None,
     mu: Number = None,
     rdp: Annotated[
-        str | None, typer.Option(metavar="ALPHA,EPS", help="One point of a Rényi curve: order and ε.")
+        str | None,
+        typer.Option(metavar="ALPHA,EPS", help="One point of a Rényi curve: order and ε."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
