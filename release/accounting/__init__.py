@@ -35,7 +35,7 @@ from release.accounting.planning import (
     rho_caps,
     share_cap,
 )
-from release.accounting.registry import EVENTS, Composed, event_from_json
+from release.accounting.registry import EVENTS, Composed, composed, event_from_json
 
 __all__ = [
     "ACCOUNTANTS",
@@ -64,6 +64,7 @@ __all__ = [
     "accountants_for",
     "admissible_releases",
     "admits",
+    "composed",
     "delta_charge",
     "edge_warning",
     "epsilons",

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from fractions import Fraction
 from typing import Any, ClassVar, Self
@@ -83,6 +85,13 @@ def event_from_json(document: Mapping[str, Any]) -> Event:
         wanted = ", ".join(sorted(names))
         raise AccountingError(f"an event of type {kind.type} has exactly the keys {wanted}")
     return kind.from_fields(values)
+
+
+def composed(documents: Iterable[Mapping[str, Any]]) -> Event | None:
+    """The composition of stored events, equal ones once with their count; None of none."""
+    counted = Counter(json.dumps(document, sort_keys=True) for document in documents)
+    parts = [(event_from_json(json.loads(text)), count) for text, count in counted.items()]
+    return Composed(tuple(Composed((one,), count) for one, count in parts)) if parts else None
 
 
 EVENTS: Mapping[str, type[Event]] = {

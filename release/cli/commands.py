@@ -198,13 +198,19 @@ def status(project: Folder = HERE, as_json: AsJson = False) -> None:
 
 
 @app.command()
-def budget(project: Folder = HERE, as_json: AsJson = False) -> None:
+def budget(
+    project: Folder = HERE,
+    pld: Annotated[
+        bool, typer.Option("--pld", help="Add ε by the privacy-loss distribution.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
     """Show what each account has spent, and what is left."""
     from release.cli import documents
     from release.project import open_project
 
     with open_project(project) as opened:
-        document = documents.budget(opened.accounts(), datetime.now(UTC))
+        document = documents.budget(opened.accounts(), datetime.now(UTC), pld=pld)
     show(document, lambda: documents.budget_words(document), as_json=as_json)
 
 

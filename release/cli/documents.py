@@ -96,9 +96,23 @@ def status_words(document: Document) -> str:
     )
 
 
-def budget(accounts: Sequence[Account], now: datetime) -> Document:
-    """Each account's spend by every formula, and what is left of it."""
-    return {"accounts": [_budget(account, now) for account in accounts]}
+def budget(accounts: Sequence[Account], now: datetime, *, pld: bool = False) -> Document:
+    """Each account's spend by every formula, and what is left of it.
+
+    ``pld`` adds ε by the privacy-loss distribution, which takes a second and more.
+    """
+    document: Document = {"accounts": [_budget(account, now) for account in accounts]}
+    if pld:
+        for account, one in zip(accounts, document["accounts"], strict=True):
+            one["spent"]["epsilon"]["pld"] = _pld(account)
+    return document
+
+
+def _pld(account: Account) -> float | None:
+    from release.accounting.interop import pld_epsilon
+
+    spent = account.composition
+    return 0.0 if spent is None else pld_epsilon(spent, account.terms.delta)
 
 
 def budget_words(document: Document) -> str:
@@ -110,9 +124,11 @@ def budget_words(document: Document) -> str:
 
 def _spent_words(account: Document) -> str:
     spent = round_up(account["filter"]["epsilon"])
+    pld = account["spent"]["epsilon"].get("pld")
     return (
         f"Account {account['name']}: ε at most {spent} of {account['epsilon']:g} spent at"
         f" δ = {account['delta']:g}, by {account['accountant']}; {account['releases']} releases."
+        + (f" By its privacy-loss distribution: {round_up(pld)}." if pld is not None else "")
     )
 
 

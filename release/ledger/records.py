@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from release.accounting import Budget, Charge, Spend, event_from_json
+from release.accounting import Budget, Charge, Event, Spend, composed, event_from_json
 from release.specs import Job
 from release.statistics import Row, RowStatus, Table
 from release.windows import Window
@@ -157,6 +157,11 @@ class Account:
             return Spend()
         event = event_from_json(entry.event)
         return Spend().plus(event, charged=self.terms.rho_of(entry.charge))
+
+    @property
+    def composition(self) -> Event | None:
+        """Everything that was charged, as one event, equal parts once with their count."""
+        return composed([entry.event for entry in self.entries if entry.event is not None])
 
     @property
     def stopped_jobs(self) -> frozenset[str]:

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from datetime import date, datetime
 from typing import Any, cast
 
-from sqlalchemy import Connection, RowMapping, func, insert, select
+from sqlalchemy import Connection, RowMapping, insert, select
 
-from release.accounting import Charge, Composed, Event, Spend, event_from_json
+from release.accounting import Charge, Event, Spend, composed
 from release.ledger import schema
 from release.ledger.chain import (
     GENESIS,
@@ -78,17 +78,8 @@ def job_spent(connection: Connection, account: str, job: str) -> int:
 def events(connection: Connection, account: str) -> Event | None:
     """Everything that was charged to an account, as one event; None if nothing was."""
     column = schema.entries.c.event
-    counted = (
-        select(column, func.count())
-        .where(schema.entries.c.account == account, column.is_not(None))
-        .group_by(column)
-        .order_by(column)
-    )
-    parts = tuple(
-        Composed((event_from_json(json.loads(text)),), count)
-        for text, count in connection.execute(counted)
-    )
-    return Composed(parts) if parts else None
+    stored = select(column).where(schema.entries.c.account == account, column.is_not(None))
+    return composed(json.loads(text) for text in connection.scalars(stored))
 
 
 def about(connection: Connection, account: str) -> About:

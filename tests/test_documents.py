@@ -1,0 +1,106 @@
+"""The documents say what the code does: every command, option, key and block is held to it."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import typer
+from pydantic import BaseModel
+
+from release import config, shipped
+from release.cli.commands import app
+from release.specs import Budget, Contribution, Dataset, Job, Leaderboard, Mean, Noise, Project
+
+ROOT = Path(__file__).resolve().parent.parent
+DOCS = ROOT / "docs"
+# Where each model's keys stand in the files; `name` and `groups_file` are never written there.
+PREFIXES: dict[type[BaseModel], str] = {
+    Project: "",
+    Dataset: "",
+    Budget: "budget.",
+    Job: "",
+    Mean: "statistic.",
+    Leaderboard: "statistic.",
+    Contribution: "contribution.",
+    Noise: "noise.",
+}
+TABLES = {"budget", "statistic", "contribution", "noise", "name", "groups_file"}
+
+
+def keys() -> Iterator[str]:
+    for model, prefix in PREFIXES.items():
+        for name in model.model_fields:
+            if name not in TABLES or (prefix and name not in {"name", "groups_file"}):
+                yield prefix + name
+
+
+@pytest.mark.parametrize("key", sorted(set(keys())))
+def test_every_key_stands_in_the_reference(key: str) -> None:
+    assert f"| `{key}` |" in (DOCS / "jobs.md").read_text(encoding="utf-8")
+
+
+def commands() -> Iterator[tuple[str, list[str]]]:
+    command = typer.main.get_command(app)
+    todo = [("dp-release", command)]
+    while todo:
+        name, one = todo.pop()
+        for child, inner in getattr(one, "commands", {}).items():
+            todo.append((f"{name} {child}", inner))
+        options = [text for param in one.params for text in param.opts if text.startswith("--")]
+        if not getattr(one, "commands", {}):
+            yield name, options
+
+
+@pytest.mark.parametrize(("command", "options"), sorted(commands()))
+def test_every_command_and_option_stands_in_the_reference(
+    command: str, options: list[str]
+) -> None:
+    text = (DOCS / "commands.md").read_text(encoding="utf-8")
+    assert f"`{command}" in text
+    for option in options:
+        assert f"`{option}" in text, f"{option} of {command}"
+
+
+def blocks(path: Path, language: str) -> list[str]:
+    found = re.findall(
+        rf"^```{language}\n(.*?)^```", path.read_text(encoding="utf-8"), re.M | re.S
+    )
+    assert found, f"{path.name} has no block of {language}"
+    return found
+
+
+def test_the_examples_of_the_reference_are_a_project(tmp_path: Path) -> None:
+    project, job = blocks(DOCS / "jobs.md", "toml")
+    (tmp_path / "jobs").mkdir()
+    (tmp_path / "dp-release.toml").write_text(project, encoding="utf-8")
+    (tmp_path / "jobs" / "category-ratings.toml").write_text(job, encoding="utf-8")
+    assert [one.name for one in config.read(tmp_path).jobs] == ["category-ratings"]
+
+
+def test_the_readme_shows_what_its_commands_print(tmp_path: Path) -> None:
+    readme = ROOT / "README.md"
+    lines = [line for block in blocks(readme, "console") for line in block.splitlines()]
+    ours = [line.removeprefix("$ ") for line in lines if "dp-release" in line]
+    assert [line.split()[1] for line in ours] == ["init", "check", "run"]
+    assert shipped.SAMPLE_NOW in ours[-1]
+    printed = ""
+    folder = tmp_path
+    for line in ours:
+        words = line.split()[1:]
+        done = subprocess.run(
+            [sys.executable, "-m", "release", *words],
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode in {0, 3}, done.stderr
+        printed, folder = done.stdout, tmp_path / "shop"
+    assert [printed] == blocks(readme, "text")
+    for name in re.findall(r"\]\((?!http)([^)#]+)\)", readme.read_text(encoding="utf-8")):
+        assert (ROOT / name).exists(), name
