@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -17,6 +18,15 @@ if TYPE_CHECKING:
 
 Number = Annotated[str | None, typer.Option(metavar="X")]
 MOST_JSON = 2**24
+MOST_DIGITS = 15
+DEEPEST_JSON = 50
+# What each way to describe an event needs beside itself, and what it may have.
+NEEDED: dict[str, tuple[str, ...]] = {
+    "--event": (),
+    "--gaussian": ("--sensitivity",),
+    "--dp-sgd": ("--sampling-rate", "--noise-multiplier", "--steps"),
+}
+ALLOWED = {**NEEDED, "--gaussian": ("--sensitivity", "--count")}
 
 
 @app.command("open")
@@ -55,6 +65,8 @@ def plan(
 
     if releases is not None and half_width is not None:
         raise UsageError("give --releases or --half-width, not both")
+    if half_width is not None and not 0 < half_width < math.inf:
+        raise UsageError("--half-width must be above 0 and finite")
     with open_project(project) as opened:
         document = plans.plans(
             opened,
@@ -77,28 +89,29 @@ def record(
     gaussian: Annotated[
         float | None, typer.Option(metavar="SIGMA", help="Gaussian noise of this scale.")
     ] = None,
-    sensitivity: Annotated[float, typer.Option(help="Its L2 sensitivity.")] = 1.0,
-    count: Annotated[int, typer.Option(help="How often it was used.")] = 1,
+    sensitivity: Annotated[float | None, typer.Option(help="Its L2 sensitivity.")] = None,
+    count: Annotated[int | None, typer.Option(help="How often it was used; once.")] = None,
     dp_sgd: Annotated[bool, typer.Option("--dp-sgd", help="Poisson-sampled steps.")] = False,
-    sampling_rate: Annotated[float, typer.Option(help="Of each step.")] = 0.0,
-    noise_multiplier: Annotated[float, typer.Option(help="Of each step.")] = 0.0,
-    steps: Annotated[int, typer.Option(help="How many steps.")] = 0,
+    sampling_rate: Annotated[float | None, typer.Option(help="Of each step.")] = None,
+    noise_multiplier: Annotated[float | None, typer.Option(help="Of each step.")] = None,
+    steps: Annotated[int | None, typer.Option(help="How many steps.")] = None,
     now: Annotated[str | None, typer.Option(metavar="T", help="The time to use.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Charge what was done elsewhere, such as training a model, under the same filter."""
-    from release.accounting import Gaussian, PoissonGaussian
     from release.cli import documents
     from release.project import open_project
 
-    if [event is not None, gaussian is not None, dp_sgd].count(True) != 1:
-        raise UsageError("give exactly one of --event, --gaussian and --dp-sgd")
-    if event is not None:
-        spent: Event = _event(event)
-    elif gaussian is not None:
-        spent = Gaussian(sensitivity, gaussian, count)
-    else:
-        spent = PoissonGaussian(sampling_rate, noise_multiplier, steps)
+    spent = _described(
+        {"--event": event, "--gaussian": gaussian, "--dp-sgd": dp_sgd or None},
+        {
+            "--sensitivity": sensitivity,
+            "--count": count,
+            "--sampling-rate": sampling_rate,
+            "--noise-multiplier": noise_multiplier,
+            "--steps": steps,
+        },
+    )
     clock = clock_at(now)
     with open_project(project) as opened:
         opened.record(account, spent, reason, clock())
@@ -112,6 +125,9 @@ def record(
 @app.command()
 def convert(
     delta: Annotated[str, typer.Option(metavar="X", help="The δ to convert at.")],
+    epsilon: Annotated[
+        str | None, typer.Option(metavar="X", help="An ε: how much ρ is within it?")
+    ] = None,
     rho: Number = None,
     mu: Number = None,
     rdp: Annotated[
@@ -123,12 +139,19 @@ def convert(
     """Convert between ρ, μ, Rényi DP and (ε, δ), by every formula."""
     from release.cli import plans
 
+    if [epsilon, rho, mu, rdp].count(None) != 3:
+        raise UsageError("give exactly one of --epsilon, --rho, --mu and --rdp")
+    at = _number(delta, "--delta")
+    if epsilon is not None:
+        found = plans.worth(at, _number(epsilon, "--epsilon"))
+        show(found, lambda: plans.worth_words(found), as_json=as_json)
+        return
     point = None
     if rdp is not None:
         order, _, cost = rdp.partition(",")
         point = (_number(order, "--rdp"), _number(cost, "--rdp"))
     document = plans.conversion(
-        _number(delta, "--delta"),
+        at,
         rho=None if rho is None else _number(rho, "--rho"),
         mu=None if mu is None else _number(mu, "--mu"),
         rdp=point,
@@ -148,21 +171,65 @@ def _number(text: str, option: str) -> Decimal:
 
 def _sizes(text: str) -> list[int]:
     parts = [part for part in text.split(",") if part]
-    if not all(part.isdecimal() and int(part) > 0 for part in parts):
+    if not all(part.isdecimal() and len(part) <= MOST_DIGITS and int(part) for part in parts):
         raise UsageError("--group-size is not a list of whole numbers, such as 50,500")
     return [int(part) for part in parts]
+
+
+def _described(ways: dict[str, Any], options: dict[str, Any]) -> Event:
+    """The event that the command line describes; an option that it would ignore is a fault."""
+    from release.accounting import Gaussian, PoissonGaussian
+
+    chosen = [name for name, value in ways.items() if value is not None]
+    if len(chosen) != 1:
+        raise UsageError("give exactly one of --event, --gaussian and --dp-sgd")
+    (way,) = chosen
+    given = {name: value for name, value in options.items() if value is not None}
+    if missing := [name for name in NEEDED[way] if name not in given]:
+        raise UsageError(f"{way} needs {', '.join(missing)}")
+    if foreign := [name for name in given if name not in ALLOWED[way]]:
+        raise UsageError(f"{way} does not go with {', '.join(foreign)}")
+    if way == "--event":
+        return _event(ways[way])
+    if way == "--gaussian":
+        return Gaussian(given["--sensitivity"], ways[way], given.get("--count", 1))
+    return PoissonGaussian(*(given[name] for name in NEEDED[way]))
 
 
 def _event(path: Path) -> Event:
     from release.accounting import event_from_json
 
     try:
-        if path.stat().st_size > MOST_JSON:
+        with path.open("rb") as file:
+            content = file.read(MOST_JSON + 1)
+        if len(content) > MOST_JSON:
             raise UsageError(f"{path}: is too large to be an event")
-        document = json.loads(path.read_text(encoding="utf-8"))
+        document = json.loads(content.decode("utf-8"), object_pairs_hook=_distinct)
     except (OSError, ValueError, RecursionError) as error:
         raise UsageError(
             f"{path}: cannot be read as JSON ({type(error).__name__})",
             hint="docs/accounting.md shows the form of each event.",
         ) from None
+    if _depth(document) > DEEPEST_JSON:
+        raise UsageError(f"{path}: is nested too deeply to be an event")
     return event_from_json(document)
+
+
+def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise UsageError("an event names a key twice")
+    return found
+
+
+def _depth(document: Any) -> int:
+    depth, level = 0, [document]
+    while level and depth <= DEEPEST_JSON:
+        depth += 1
+        level = [
+            part
+            for one in level
+            if isinstance(one, dict | list)
+            for part in (one.values() if isinstance(one, dict) else one)
+        ]
+    return depth

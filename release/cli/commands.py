@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from release import __version__
-from release.errors import ReleaseError, StoppedError, UsageError
+from release.errors import LedgerError, ReleaseError, StoppedError, UsageError
 from release.windows import EARLIEST, LATEST
 
 if TYPE_CHECKING:
@@ -223,6 +223,31 @@ def ledger_list(project: Folder = HERE, as_json: AsJson = False) -> None:
     with open_project(project) as opened:
         document = documents.entries(opened.accounts())
     show(document, lambda: documents.entries_words(document), as_json=as_json)
+
+
+@ledger_app.command("show")
+def ledger_show(
+    account: str, seq: Annotated[int, typer.Argument(min=1)], project: Folder = HERE
+) -> None:
+    """Print one entry with everything that it says, as JSON."""
+    from release.cli import documents
+    from release.project import open_project
+
+    with open_project(project) as opened:
+        document = documents.entry(opened.accounts(), account, seq)
+    typer.echo(json.dumps(document, indent=2, ensure_ascii=False))
+
+
+@ledger_app.command("verify")
+def ledger_verify(project: Folder = HERE, as_json: AsJson = False) -> None:
+    """Derive every hash, sum and cap of the record anew."""
+    from release.cli import documents
+    from release.project import open_project
+
+    with open_project(project) as opened:
+        document = documents.verification(*opened.ledger.verify())
+    show(document, lambda: documents.verification_words(document), as_json=as_json)
+    raise typer.Exit(0 if document["intact"] else LedgerError.exit_code)
 
 
 @site_app.command("build")

@@ -12,8 +12,10 @@ from fractions import Fraction
 from typing import Any
 
 from release.accounting import RHO_UNITS
-from release.ledger.chain import instant, window_document
+from release.errors import UsageError
+from release.ledger.chain import instant, sealed, window_document
 from release.ledger.records import Account, Entry, Terms
+from release.ledger.verification import Finding
 from release.project import Project, Run
 from release.site.figures import round_up
 
@@ -130,6 +132,33 @@ def _spent_words(account: Document) -> str:
         f" δ = {account['delta']:g}, by {account['accountant']}; {account['releases']} releases."
         + (f" By its privacy-loss distribution: {round_up(pld)}." if pld is not None else "")
     )
+
+
+def verification(count: int, found: Sequence[Finding]) -> Document:
+    """Whether the ledger is intact, and what is wrong with which entry."""
+    faults = [{"account": one.account, "seq": one.seq, "what": one.what} for one in found]
+    return {"intact": not faults, "entries": count, "faults": faults}
+
+
+def verification_words(document: Document) -> str:
+    """The same in words."""
+    lines = [f"{one['account']} entry {one['seq']}: {one['what']}" for one in document["faults"]]
+    verdict = "intact" if document["intact"] else "NOT intact"
+    return "\n".join([*lines, f"{document['entries']} entries, {verdict}."])
+
+
+def entry(accounts: Sequence[Account], name: str, seq: int) -> Document:
+    """One entry with everything that it says, and the result that it paid for."""
+    for account in accounts:
+        for one in account.entries:
+            if (one.account, one.seq) == (name, seq):
+                content = account.releases.get(seq)
+                return {
+                    **sealed(one),
+                    "hash": one.hash,
+                    "result": content and content.model_dump(mode="json"),
+                }
+    raise UsageError(f"account {name!r} has no entry {seq}")
 
 
 def entries(accounts: Sequence[Account]) -> Document:

@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import Any
 
 from release import planning
-from release.accounting import RHO_UNITS, Exact, convert, epsilons
+from release.accounting import RHO_UNITS, Exact, convert, epsilons, rho_caps
 from release.errors import UsageError
 from release.ledger.records import Terms
 from release.pipeline import Plan, plan
@@ -19,6 +19,12 @@ from release.windows import Window
 
 Document = dict[str, Any]
 FORMULAS = ("gdp", "rdp", "zcdp")
+VALID = {
+    "gdp": "Gaussian noise only, and the limit for it",
+    "rdp": "any mechanism with that ρ or curve",
+    "rdp-classic": "the same, by the older and looser formula",
+    "zcdp": "any mechanism with that ρ, by the textbook's formula",
+}
 
 
 def plans(
@@ -35,14 +41,16 @@ def plans(
     ``half_width`` with the least cost that reaches it at the first of ``sizes``.
     """
     documents, accounts = [], []
-    for name in project.files.datasets:
+    for name in dict.fromkeys(job.dataset for job in jobs):
         terms = project.terms(name)
+        planned = {job.name: plan(job, terms) for job in project.jobs() if job.dataset == name}
         chosen = {
             job.name: _planned(job, terms, sizes, releases, half_width)
             for job in jobs
             if job.dataset == name
         }
-        steps = list(project.timeline(chosen, terms))
+        # The other jobs spend too, so they are in every ε.
+        steps = list(project.timeline({**planned, **chosen}, terms))
         stops = {step.plan.job.name: step.window for step in steps if not step.admitted}
         documents += [_job(one, terms, sizes, stops.get(job)) for job, one in chosen.items()]
         accounts.append(_account(terms, steps))
@@ -62,11 +70,10 @@ def _planned(
 
 
 def _job(one: Plan, terms: Terms, sizes: Sequence[int], stop: Window | None) -> Document:
-    rho = one.mechanism.event.rho()
     return {
         "job": one.job.name,
         "account": one.account,
-        "rho": None if rho is None else float(rho),
+        "rho": planning.rho_units(one, terms) / RHO_UNITS,
         "charge": one.charge.units,
         "sigma": planning.sigmas(one),
         "half_widths": [
@@ -115,9 +122,7 @@ def _job_words(job: Document) -> list[str]:
         for each in job["half_widths"]
     ]
     return [
-        f"{job['job']}: a release costs ρ = {job['charge'] / RHO_UNITS:.12f}"
-        if job["rho"] is not None
-        else f"{job['job']}:",
+        f"{job['job']}: a release costs ρ = {job['rho']:.12f}",
         f"  noise of standard deviation {noise}",
         *widths,
         f"  releases that fit into its share: {fit}",
@@ -141,18 +146,17 @@ def conversion(
     rdp: tuple[Exact, Exact] | None = None,
 ) -> Document:
     """ε at δ by every formula of a ρ, a μ, or one point (α, ε) of a Rényi curve."""
-    given = [each is not None for each in (rho, mu, rdp)]
-    if sum(given) != 1:
-        raise UsageError("give exactly one of --rho, --mu and --rdp")
     if rdp is not None:
         found = convert.point_epsilons(*rdp, delta)
-        names = ("gdp", "rdp", "rdp-classic", "zcdp")
         return {
             "rho": None,
             "delta": float(delta),
-            "epsilon": {name: found.get(name) for name in names},
+            "epsilon": {name: found.get(name) for name in VALID},
             "if_gaussian": {"rho": float(convert.rho_from_point(*rdp))},
+            "valid": VALID,
         }
+    if rho is not None and rho < 0:
+        raise UsageError("--rho must not be below 0")
     exact = convert.rho_from_mu(mu) if mu is not None else Fraction(rho or 0)
     units = -(-exact.numerator * RHO_UNITS // exact.denominator)
     return {
@@ -160,15 +164,19 @@ def conversion(
         "delta": float(delta),
         "epsilon": epsilons(units, delta),
         "if_gaussian": {"mu": convert.mu_from_rho(exact) if exact > 0 else 0.0},
+        "valid": VALID,
     }
 
 
-VALID = {
-    "gdp": "Gaussian noise only, and the limit for it",
-    "rdp": "any mechanism with that ρ or curve",
-    "rdp-classic": "the same, by the older and looser formula",
-    "zcdp": "any mechanism with that ρ, by the textbook's formula",
-}
+def worth(delta: Exact, epsilon: Exact) -> Document:
+    """The other way: the largest ρ that (ε, δ) allows by each formula, rounded down."""
+    caps = rho_caps(epsilon, delta)
+    return {
+        "epsilon": float(epsilon),
+        "delta": float(delta),
+        "rho": {name: cap / RHO_UNITS for name, cap in caps.items()},
+        "valid": {name: VALID[name] for name in caps},
+    }
 
 
 def conversion_words(document: Document) -> str:
@@ -176,6 +184,7 @@ def conversion_words(document: Document) -> str:
     lines = [f"at δ = {document['delta']:g}"]
     if document["rho"] is not None:
         lines[0] = f"ρ = {document['rho']:.12g} {lines[0]}"
+        lines.append("Rényi DP at every order α: ε(α) is at most α·ρ")
     lines += [
         f"if the noise is Gaussian: {k} = {v:.10g}" for k, v in document["if_gaussian"].items()
     ]
@@ -183,3 +192,16 @@ def conversion_words(document: Document) -> str:
         shown = "does not apply" if epsilon is None else f"ε = {round_up(epsilon, 6)}"
         lines.append(f"  {name:<12} {shown:<18} {VALID[name]}")
     return "\n".join(lines)
+
+
+def worth_words(document: Document) -> str:
+    """The same in words."""
+    return "\n".join(
+        [
+            f"ε = {document['epsilon']:g} at δ = {document['delta']:g} allows",
+            *(
+                f"  {name:<12} ρ = {rho:<16.12f} {VALID[name]}"
+                for name, rho in document["rho"].items()
+            ),
+        ]
+    )

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import date, datetime
 from typing import Any, cast
 
-from sqlalchemy import Connection, RowMapping, insert, select
+from sqlalchemy import Connection, RowMapping, insert, select, union
 
 from release.accounting import Charge, Event, Spend, composed
 from release.ledger import schema
@@ -32,6 +32,28 @@ class Head:
     terms: Terms
     sampling_key: str
     last: Entry
+
+
+def names(connection: Connection) -> list[str]:
+    """Every account, also one that has lost its row in the table of accounts."""
+    accounts, entries = schema.accounts.c.account, schema.entries.c.account
+    return sorted(connection.scalars(union(select(accounts), select(entries))))
+
+
+def record(connection: Connection, account: str) -> tuple[list[Entry], dict[int, str], list[int]]:
+    """An account's entries, its stored results as text, and the entries that cannot be read."""
+    entries, releases = schema.entries, schema.releases
+    chosen = select(entries).where(entries.c.account == account).order_by(entries.c.seq)
+    readable: list[Entry] = []
+    unreadable: list[int] = []
+    for row in connection.execute(chosen).mappings():
+        try:
+            readable.append(entry_of(row))
+        except (ValueError, KeyError, TypeError):
+            unreadable.append(row["seq"])
+    stored = select(releases.c.seq, releases.c.content).where(releases.c.account == account)
+    contents = {row.seq: row.content for row in connection.execute(stored)}
+    return readable, contents, unreadable
 
 
 def head(connection: Connection, account: str) -> Head | None:

@@ -19,6 +19,7 @@ from release.ledger.chain import canonical, digest
 from release.ledger.engine import check_format, connect, create, path_of, translated
 from release.ledger.records import NOTHING, About, Account, Entry, EntryKind, Release, Terms
 from release.ledger.rows import Head
+from release.ledger.verification import Finding, findings
 from release.specs import Job
 from release.windows import Window
 
@@ -80,10 +81,24 @@ class Ledger:
         if not self.exists:
             return []
         with self._reading() as connection:
-            names = connection.scalars(
-                select(schema.accounts.c.account).order_by(schema.accounts.c.account)
-            ).all()
-            return [rows.account(connection, name) for name in names]
+            return [rows.account(connection, name) for name in rows.names(connection)]
+
+    def verify(self) -> tuple[int, list[Finding]]:
+        """How many entries there are, and everything that is wrong with any of them."""
+        if not self.exists:
+            return 0, []
+        count, found = 0, []
+        with self._reading() as connection:
+            for name in rows.names(connection):
+                entries, contents, unreadable = rows.record(connection, name)
+                count += len(entries) + len(unreadable)
+                if unreadable:
+                    found += [Finding(name, seq, "cannot be read") for seq in unreadable]
+                elif entries:
+                    found += findings(entries, contents)
+                else:
+                    found.append(Finding(name, 1, "the account has no entry"))
+        return count, found
 
     def open_account(self, terms: Terms, about: About, now: datetime) -> None:
         """Opens an account, unless another process has just done so.

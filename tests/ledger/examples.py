@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import multiprocessing
 import sqlite3
 from contextlib import closing
@@ -16,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from release.accounting import Budget, Charge, Gaussian
 from release.bounding import Totals
 from release.ledger.records import About, Terms
 from release.ledger.store import Ledger
@@ -58,6 +60,31 @@ def terms(account: str = "shop", cap: int = CAP) -> Terms:
     )
 
 
+def funded(accountant: str, epsilon: str = "1", threshold_share: str = "0") -> Terms:
+    """Terms with the caps that the accountant makes of the budget."""
+    delta, aside = Decimal("1e-6"), Decimal(threshold_share)
+    budget = Budget.open(accountant, Decimal(epsilon), delta, aside)
+    return terms().model_copy(
+        update={
+            "epsilon": Decimal(epsilon),
+            "accountant": accountant,
+            "threshold_share": aside,
+            "order": None if budget.order is None else str(budget.order),
+            "cap": budget.cap,
+            "delta_cap": budget.delta_cap,
+        }
+    )
+
+
+def worth(units: int) -> Gaussian:
+    """Gaussian noise that costs so many whole units of ρ."""
+    wide = 10**18
+    square = math.ceil(Fraction(wide**2 * 10**12, 2 * units))
+    event = Gaussian(wide, math.isqrt(square - 1) + 1)
+    assert Budget.open("gdp", 1, Decimal("1e-6")).charge(event) == Charge(units)
+    return event
+
+
 def job(name: str = "board", releases: int = 3, share: str = "1") -> Job:
     statistic = (
         Leaderboard(by="product", groups=GROUPS, top=2)
@@ -85,9 +112,11 @@ def ledger(folder: Path, *, wait: float = 10) -> Ledger:
     return Ledger(folder, ADDRESS, wait=wait)
 
 
-def opened(folder: Path, *, wait: float = 10, cap: int = CAP) -> Ledger:
+def opened(
+    folder: Path, *, wait: float = 10, cap: int = CAP, opening: Terms | None = None
+) -> Ledger:
     found = ledger(folder, wait=wait)
-    found.open_account(terms(cap=cap), ABOUT, NOW)
+    found.open_account(opening or terms(cap=cap), ABOUT, NOW)
     return found
 
 
@@ -123,50 +152,125 @@ def rows(folder: Path, query: str) -> list[dict[str, Any]]:
 
 
 def check_intact(folder: Path) -> None:
-    """Holds every entry to its chain, sums, cap and result, from the file alone."""
+    """Holds every entry to its chain, sums, caps and result, from the file alone."""
     entries = rows(folder, "SELECT * FROM entries ORDER BY account, seq")
     contents = {
         (row["account"], row["seq"]): row["content"]
         for row in rows(folder, "SELECT * FROM releases")
     }
     heads: dict[str, dict[str, Any]] = {}
-    jobs: dict[tuple[str, str | None], int] = {}
-    caps: dict[str, int] = {}
+    jobs: dict[tuple[str, str], int] = {}
+    openings: dict[str, dict[str, Any]] = {}
     settled = set()
     for entry in entries:
-        account, key = entry["account"], (entry["account"], entry["job"])
-        head = heads.get(account, {"seq": 0, "spent": 0, "hash": "0" * 64})
+        account = entry["account"]
+        head = heads.get(account, NO_ENTRY)
         if entry["seq"] == 1:
-            caps[account] = json.loads(entry["body"])["cap"]
-        jobs[key] = jobs.get(key, 0) + entry["charge"]
+            openings[account] = json.loads(entry["body"])
         assert entry["seq"] == head["seq"] + 1
         assert entry["previous"] == head["hash"]
         assert entry["hash"] == sealed(entry)
-        assert entry["spent"] == head["spent"] + entry["charge"] <= caps[account]
-        assert entry["job_spent"] == jobs[key]
+        check_kind(entry)
+        check_sums(entry, head, openings[account])
         if entry["kind"] == "release":
             content = contents.pop((account, entry["seq"]))
             digest = hashlib.sha256(content.encode()).hexdigest()
             assert json.loads(entry["body"]) == {"release_sha256": digest}
-        if entry["job"] is not None:
-            window = (account, entry["job"], entry["window_start"], entry["window_end"])
+        if entry["job"] is None:
+            assert entry["job_spent"] == 0
+        else:
+            key = (account, entry["job"])
+            jobs[key] = jobs.get(key, 0) + entry["charge"]
+            assert entry["job_spent"] == jobs[key]
+            window = (*key, *(entry[f"window_{name}"] for name in ("kind", "first", "after")))
             assert window not in settled
             settled.add(window)
         heads[account] = entry
     assert not contents, "a result without its charge"
 
 
+NO_ENTRY = {
+    "seq": 0,
+    "spent": 0,
+    "delta_spent": 0,
+    "hash": "0" * 64,
+    "sums": '{"gaussian": 0, "rho": 0, "delta0": 0, "curve": null}',
+}
+
+
+def check_kind(entry: dict[str, Any]) -> None:
+    """Holds an entry to what its kind says: what it charges, and of which window."""
+    spends, settles = entry["kind"] in SPENDS, entry["kind"] in SETTLES
+    assert (entry["event"] is not None) is (entry["charge"] > 0) is spends
+    assert entry["delta_charge"] >= 0
+    assert spends or entry["delta_charge"] == 0
+    assert all((entry[name] is not None) is settles for name in ("job", *WINDOW))
+    if settles:
+        first, after = (date.fromisoformat(entry[f"window_{cut}"]) for cut in ("first", "after"))
+        assert (after - first).days == {"day": 1, "week": 7}[entry["window_kind"]]
+        assert entry["window_start"] < entry["window_end"]
+    if entry["kind"] == "refusal":
+        body = json.loads(entry["body"])
+        assert body.keys() == {"title", "refused_charge", "stopped_by"}
+        assert body["stopped_by"] in {"account", "share"}
+    if entry["kind"] == "record":
+        assert json.loads(entry["body"]).keys() == {"reason"}
+
+
+SPENDS, SETTLES = {"release", "record"}, {"release", "refusal"}
+WINDOW = [f"window_{name}" for name in ("kind", "first", "after", "zone", "start", "end")]
+
+
+def check_sums(entry: dict[str, Any], head: dict[str, Any], opening: dict[str, Any]) -> None:
+    """Holds both sums to their caps, and the odometer to what the events say they cost."""
+    for kind, cap in (("", opening["cap"]), ("delta_", opening["delta_cap"])):
+        spent, charge = entry[f"{kind}spent"], entry[f"{kind}charge"]
+        assert spent == head[f"{kind}spent"] + charge <= cap
+    sums, before = json.loads(entry["sums"]), json.loads(head["sums"])
+    assert sums["delta0"] == entry["delta_spent"]
+    if entry["charge"] == 0:
+        assert sums == before
+    if opening["order"] is None:
+        assert sums["rho"] == entry["spent"]
+    cost = None if entry["event"] is None else gaussian_cost(json.loads(entry["event"]))
+    if cost is None:
+        return
+    assert sums["curve"] == before["curve"]
+    order = Fraction(1 if opening["order"] is None else opening["order"])
+    assert sum(math.ceil(order * rho * 10**12) for rho in cost) <= entry["charge"]
+    if opening["order"] is None:
+        assert sums["gaussian"] == before["gaussian"] + entry["charge"]
+    else:
+        added = sum(math.ceil(rho * 10**12) for rho in cost)
+        assert sums["gaussian"] == before["gaussian"] + added
+
+
+def gaussian_cost(event: dict[str, Any]) -> list[Fraction] | None:
+    """The ρ of each use of Gaussian noise, composed or not; None where it is anything else."""
+    single = [event]
+    if event["type"] == "composed":
+        single = [part for part in event["events"] for _ in range(event["count"])]
+    if {each["type"] for each in single} - {"gaussian", "gaussian-threshold"}:
+        return None
+    return [
+        (Fraction(each["sensitivity"]) / Fraction(each["sigma"])) ** 2 / 2
+        for each in single
+        for _ in range(each["count"])
+    ]
+
+
 def sealed(entry: dict[str, Any]) -> str:
     """The hash of an entry, made from its row."""
     window = None
     if entry["window_kind"] is not None:
-        names = ("kind", "first", "zone", "start", "end")
-        window = {name: entry[f"window_{name}"] for name in names}
-    plain = ("account", "seq", "kind", "job", "charged_at", "charge", "spent", "job_spent")
+        window = {name.removeprefix("window_"): entry[name] for name in WINDOW}
+    amounts = ("charge", "spent", "delta_charge", "delta_spent", "job_spent")
+    plain = ("account", "seq", "kind", "job", "charged_at", *amounts)
     document = {
         **{name: entry[name] for name in (*plain, "previous")},
         "window": window,
         "event": entry["event"] and json.loads(entry["event"]),
+        "sums": json.loads(entry["sums"]),
         "body": json.loads(entry["body"]),
     }
     text = json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
@@ -11,10 +12,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from release.accounting import ACCOUNTANTS, RHO_UNITS, AccountingError, admits
+from release.accounting import ACCOUNTANTS, AccountingError, Charge, admits
 from release.pipeline import LEAST_CHARGE, plan
 from release.specs import Noise
-from tests.ledger.examples import CAP, NOW, check_intact, job, opened, release, rows, terms, week
+from tests.ledger.examples import (
+    CAP,
+    NOW,
+    check_intact,
+    funded,
+    job,
+    opened,
+    release,
+    rows,
+    terms,
+    week,
+)
 
 UNITS = st.integers(0, 2**63)
 CHARGES = st.integers(1, 2**63)
@@ -26,22 +38,30 @@ def test_the_edge_of_the_account_and_of_the_job(tmp_path: Path, cap: int) -> Non
     with found.looking("shop") as view:
         for charge, fits in ((cap - 1, True), (cap, True), (cap + 1, False)):
             if charge > 0:
-                assert view.affords("board", charge, job_cap=2**63) is fits
-                assert view.affords("board", charge, job_cap=cap) is fits
-        assert not view.affords("board", cap, job_cap=cap - 1)
+                stop = None if fits else "account"
+                for job_cap in (2**63, cap, charge):
+                    assert view.stopped_by("board", Charge(charge), job_cap=job_cap) == stop
+                stop = stop or "share"
+                for job_cap in (charge - 1, 0):
+                    assert view.stopped_by("board", Charge(charge), job_cap=job_cap) == stop
     found.close()
 
 
 def test_the_edge_after_a_charge(tmp_path: Path) -> None:
     found, planned = opened(tmp_path), plan(job(), terms())
     release(found, week(0), planned)
-    left = CAP - planned.charge
+    left = CAP - planned.charge.units
     with found.looking("shop") as view:
-        assert view.affords("board", left, job_cap=CAP)
-        assert not view.affords("board", left + 1, job_cap=CAP + 1)
-        assert not view.affords("board", left, job_cap=CAP - 1)
-        assert view.affords("other", left, job_cap=left)
-        assert not view.affords("other", left, job_cap=left - 1)
+        for name, units, job_cap, stop in (
+            ("board", left, CAP, None),
+            ("board", left, CAP - 1, "share"),
+            ("board", left + 1, CAP + 1, "account"),
+            ("board", left + 1, CAP, "account"),
+            ("other", left, left, None),
+            ("other", left, left - 1, "share"),
+            ("other", left + 1, left + 1, "account"),
+        ):
+            assert view.stopped_by(name, Charge(units), job_cap=job_cap) == stop
     found.close()
 
 
@@ -52,7 +72,7 @@ WRONG: list[Any] = [0, -1, 1.0, 0.5, float("nan"), float("inf"), "1", True, Deci
 def test_a_charge_is_a_whole_number_above_nought(tmp_path: Path, charge: Any) -> None:
     found = opened(tmp_path)
     with found.looking("shop") as view, pytest.raises(AccountingError):
-        view.affords("board", charge, job_cap=CAP)
+        view.stopped_by("board", Charge(charge), job_cap=CAP)
     found.close()
     assert len(rows(tmp_path, "SELECT * FROM entries")) == 2
 
@@ -90,9 +110,9 @@ def test_n_releases_fit_and_the_next_does_not(releases: int, cap: int, share: st
         return
     spent = 0
     for _ in range(releases):
-        assert admits(spent, planned.charge, planned.job_cap)
-        spent += planned.charge
-    assert not admits(spent, planned.charge, planned.job_cap)
+        assert admits(spent, planned.charge.units, planned.job_cap)
+        spent += planned.charge.units
+    assert not admits(spent, planned.charge.units, planned.job_cap)
 
 
 @given(releases=st.integers(1, 200), cap=st.integers(10**6, 10**14))
@@ -100,9 +120,10 @@ def test_the_noise_of_a_plan_costs_no_more_than_it_charges(releases: int, cap: i
     for name in ("board", "mean"):
         planned = plan(job(name, releases=releases), terms(cap=cap))
         event = planned.mechanism.event
-        assert 0 < ACCOUNTANTS["gdp"].charge(event) <= planned.charge
-        assert ACCOUNTANTS["zcdp"].charge(event) <= planned.charge
-        assert type(planned.charge) is int
+        assert 0 < ACCOUNTANTS["gdp"].charge(event) <= planned.charge.units
+        assert ACCOUNTANTS["zcdp"].charge(event) <= planned.charge.units
+        assert planned.charge.delta0 == 0
+        assert type(planned.charge.units) is int
         assert type(planned.job_cap) is int
 
 
@@ -117,17 +138,76 @@ def test_the_ledger_releases_n_windows_and_refuses_the_next(tmp_path: Path, rele
     check_intact(tmp_path)
 
 
+@pytest.mark.parametrize("accountant", ACCOUNTANTS)
+@pytest.mark.parametrize(("releases", "share"), [(1, "1"), (3, "0.5"), (10, "0.333")])
+def test_every_accountant_releases_n_and_refuses_the_next_by_the_share(
+    tmp_path: Path, accountant: str, releases: int, share: str
+) -> None:
+    opening = funded(accountant)
+    found = opened(tmp_path, opening=opening)
+    planned = {name: plan(job(name, releases, share), opening) for name in ("board", "mean")}
+    for name in ("board", "mean") if share != "1" else ("board",):
+        settled = [release(found, week(n), planned[name]) for n in range(releases + 1)]
+        assert [each.status for each in settled] == ["published"] * releases + ["refused"]
+        refusal = settled[-1].entry
+        assert refusal is not None
+        charge = planned[name].charge.units
+        stop = "account" if refusal.spent.units + charge > opening.cap else "share"
+        assert (refusal.body["stopped_by"], refusal.body["refused_charge"]) == (stop, charge)
+        assert refusal.job_spent == releases * charge <= planned[name].job_cap
+        event = planned[name].mechanism.event
+        assert opening.budget.charge(event).units <= charge
+        # No noise is wasted: one step of σ less would cost more than the charge.
+        assert opening.budget.charge(event).units > 0.9999 * charge
+    (account,) = found.accounts()
+    assert opening.budget.spent_epsilon(account.last.spent.units) <= opening.epsilon
+    found.close()
+    check_intact(tmp_path)
+
+
+@pytest.mark.parametrize("accountant", ["gdp", "zcdp", "rdp"])
+def test_a_refusal_says_which_budget_was_spent(tmp_path: Path, accountant: str) -> None:
+    """Two jobs promise more than there is: the first stops at its share, the next at the cap."""
+    opening = funded(accountant)
+    found = opened(tmp_path, opening=opening)
+    said = []
+    for name in ("board", "mean"):
+        planned = plan(job(name, 4, "0.75"), opening)
+        for number in range(5):
+            entry = release(found, week(number), planned).entry
+            assert entry is not None
+            said.append(entry.body.get("stopped_by", entry.kind))
+    assert said == [*["release"] * 4, "share", "release", *["account"] * 4]
+    found.close()
+    check_intact(tmp_path)
+
+
+def test_a_job_of_fixed_rho_costs_that_rho_on_every_account() -> None:
+    rho = Decimal("0.0012")
+    fixed = job().model_copy(update={"noise": Noise(rho=rho)})
+    for accountant in ACCOUNTANTS:
+        opening = funded(accountant)
+        order = Fraction(opening.order or 1)
+        planned = plan(fixed, opening)
+        assert planned.charge.units == Fraction(rho) * order * 10**12 // 1
+        spent = planned.mechanism.event.rho()
+        assert spent is not None
+        assert 0.999999 * Fraction(rho) < spent <= Fraction(rho)
+
+
 def test_a_budget_of_nothing_refuses_everything(tmp_path: Path) -> None:
     found, planned = opened(tmp_path, cap=0), plan(job(), terms(cap=0))
     assert [release(found, week(n), planned).status for n in range(2)] == ["refused"] * 2
     refusal = rows(tmp_path, "SELECT * FROM entries WHERE kind = 'refusal'")[0]
     assert refusal["charge"] == refusal["spent"] == 0
+    said = {"title": "The board", "refused_charge": LEAST_CHARGE, "stopped_by": "account"}
+    assert json.loads(refusal["body"]) == said
     found.close()
 
 
 def test_a_job_of_fixed_rho_is_charged_it_rounded_down(tmp_path: Path) -> None:
     fixed = job().model_copy(update={"noise": Noise(rho=Decimal("0.0000001234567"))})
-    assert plan(fixed, terms()).charge == Decimal("0.0000001234567") * RHO_UNITS // 1
+    assert plan(fixed, terms()).charge == Charge(123456)
 
 
 def test_a_refused_window_is_not_read(tmp_path: Path) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+from collections.abc import Callable
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,18 +19,50 @@ from hypothesis.stateful import (
     rule,
 )
 
-from release.bounding import Totals
+from release.accounting import Charge, Event, GaussianThreshold, Spend, event_from_json
+from release.bounding import Totals, sensitivity
+from release.errors import RefusedError
+from release.ledger.records import Account, Terms
 from release.ledger.store import Ledger
+from release.mechanisms import calibrated
 from release.pipeline import Plan, plan, settle
 from release.windows import Window
-from tests.ledger.examples import ABOUT, NOW, check_intact, exact, job, ledger, still, terms, week
+from tests.ledger.examples import (
+    ABOUT,
+    NOW,
+    check_intact,
+    exact,
+    job,
+    ledger,
+    still,
+    terms,
+    week,
+    worth,
+)
 
 CAP = 1000
+DELTA_CAP = 3
 JOB_CAPS = {"board": 600, "mean": 1000}
 WINDOWS = st.integers(0, 9)
-CHARGES = st.integers(1, 450) | st.sampled_from([599, 600, 601, 1000, 1001])
+# Every total of a mean takes a unit, so two units are too few for its noise.
+CHARGES = st.integers(3, 450) | st.sampled_from([599, 600, 601, 1000, 1001])
+RECORDED = st.tuples(st.integers(1, 400), st.integers(1, 4), st.booleans())
 ASKED = st.tuples(st.sampled_from(sorted(JOB_CAPS)), WINDOWS, CHARGES)
 Asked = tuple[str, int, int]
+Recorded = tuple[int, int, bool]
+"""Units of ρ of one use, how many uses, and whether each costs a unit of δ₀ too."""
+
+
+def opening(cap: int = CAP) -> Terms:
+    return terms(cap=cap).model_copy(update={"delta_cap": DELTA_CAP})
+
+
+def described(recorded: Recorded) -> Event:
+    units, count, threshold = recorded
+    event = worth(units)
+    if threshold:
+        return GaussianThreshold(event.sensitivity, event.sigma, 2.0**-60, count)
+    return replace(event, count=count)
 
 
 class Machine(RuleBasedStateMachine):
@@ -38,8 +72,10 @@ class Machine(RuleBasedStateMachine):
         super().__init__()
         self.folder = Path(tempfile.mkdtemp())
         self.ledgers = [ledger(self.folder), ledger(self.folder)]
-        self.plans = {name: plan(job(name), terms(cap=CAP)) for name in JOB_CAPS}
+        self.plans = {name: plan(job(name), opening()) for name in JOB_CAPS}
         self.settled: dict[tuple[str, int], str] = {}
+        self.stops: list[str] = []
+        self.recorded: list[Recorded] = []
         self.order: list[tuple[str, int]] = []
         self.spent = dict.fromkeys(JOB_CAPS, 0)
         self.abouts = [ABOUT]
@@ -47,11 +83,11 @@ class Machine(RuleBasedStateMachine):
     @initialize()
     def open(self) -> None:
         for each in self.ledgers:
-            each.open_account(terms(cap=CAP), ABOUT, NOW)
+            each.open_account(opening(), ABOUT, NOW)
 
     @rule(which=st.integers(0, 1))
     def open_again(self, which: int) -> None:
-        self.ledgers[which].open_account(terms(cap=2 * CAP), ABOUT, NOW)
+        self.ledgers[which].open_account(opening(2 * CAP), ABOUT, NOW)
 
     @rule(which=st.integers(0, 1), title=st.sampled_from(["Shop", "Store"]))
     def describe(self, which: int, title: str) -> None:
@@ -65,13 +101,21 @@ class Machine(RuleBasedStateMachine):
         status = self._settle(self.ledgers[which], asked)
         assert status == self._expected(asked)
 
+    @rule(which=st.integers(0, 1), recorded=RECORDED)
+    def record(self, which: int, recorded: Recorded) -> None:
+        self._record(self.ledgers[which], recorded)
+
     @rule(asked=ASKED, other=ASKED)
     def settle_while_another_reads(self, asked: Asked, other: Asked) -> None:
-        self._overtaken(asked, other)
+        self._overtaken(asked, lambda: self._settle_other(other))
 
     @rule(asked=ASKED, charge=CHARGES)
     def settle_what_another_reads(self, asked: Asked, charge: int) -> None:
-        self._overtaken(asked, (*asked[:2], charge))
+        self._overtaken(asked, lambda: self._settle_other((*asked[:2], charge)))
+
+    @rule(asked=ASKED, recorded=RECORDED)
+    def record_while_another_reads(self, asked: Asked, recorded: Recorded) -> None:
+        self._overtaken(asked, lambda: self._record(self.ledgers[1], recorded))
 
     @precondition(lambda self: self.settled)
     @rule(which=st.integers(0, 1), data=st.data(), charge=CHARGES)
@@ -94,8 +138,18 @@ class Machine(RuleBasedStateMachine):
             assert [entry.kind for entry in entries] == [self.settled[key] for key in self.order]
             assert account.terms.cap == CAP
             assert account.about == self.abouts[-1]
-            assert account.spent == sum(self.spent.values()) <= CAP
-            assert len(account.entries) == 1 + len(self.abouts) + len(self.order)
+            assert account.last.spent == Charge(self._units, self._delta0)
+            assert self._units <= CAP
+            assert self._delta0 <= DELTA_CAP
+            stops = [entry.body["stopped_by"] for entry in entries if entry.kind == "refusal"]
+            assert stops == self.stops
+            records = [entry for entry in account.entries if entry.kind == "record"]
+            assert [entry.event for entry in records] == [
+                described(recorded).to_json() for recorded in self.recorded
+            ]
+            assert account.last.sums == replayed(account)
+            count = 1 + len(self.abouts) + len(self.order) + len(self.recorded)
+            assert len(account.entries) == count
             last = {entry.job: entry.job_spent for entry in entries}
             assert {name: last.get(name, 0) for name in self.spent} == self.spent
             assert all(self.spent[name] <= cap for name, cap in JOB_CAPS.items())
@@ -108,28 +162,55 @@ class Machine(RuleBasedStateMachine):
 
     def _plan(self, asked: Asked) -> Plan:
         name, _, charge = asked
-        return replace(self.plans[name], charge=charge, job_cap=JOB_CAPS[name])
+        planned = self.plans[name]
+        bound, split = sensitivity(planned.job.contribution), planned.statistic.split
+        mechanism = calibrated(bound, charge, split)
+        assert mechanism is not None
+        return replace(planned, charge=Charge(charge), job_cap=JOB_CAPS[name], mechanism=mechanism)
 
-    def _settle(self, through: Ledger, asked: Asked, other: Asked | None = None) -> str:
+    @property
+    def _units(self) -> int:
+        recorded = sum(units * count for units, count, _ in self.recorded)
+        return sum(self.spent.values()) + recorded
+
+    @property
+    def _delta0(self) -> int:
+        return sum(count for _, count, threshold in self.recorded if threshold)
+
+    def _record(self, through: Ledger, recorded: Recorded) -> None:
+        units, count, threshold = recorded
+        fits = self._units + units * count <= CAP
+        fits = fits and self._delta0 + threshold * count <= DELTA_CAP
+        with suppress(RefusedError) if not fits else nullcontext():
+            with through.writing("shop") as writer:
+                writer.record(described(recorded), "elsewhere", NOW)
+            assert fits
+            self.recorded.append(recorded)
+
+    def _settle_other(self, other: Asked) -> None:
+        assert self._settle(self.ledgers[1], other) == self._expected(other)
+
+    def _settle(
+        self, through: Ledger, asked: Asked, meanwhile: Callable[[], None] = lambda: None
+    ) -> str:
         def read(window: Window, key: str) -> Totals:
-            if other is not None:
-                assert self._settle(self.ledgers[1], other) == self._expected(other)
+            meanwhile()
             return exact(window, key)
 
         planned = self._plan(asked)
         return settle(through, planned, week(asked[1]), read, sampler=still, now=NOW).status
 
-    def _overtaken(self, asked: Asked, other: Asked) -> None:
-        """Between the first look and the lock of one, another settles something."""
+    def _overtaken(self, asked: Asked, meanwhile: Callable[[], None]) -> None:
+        """Between the first look and the lock of one, another does something."""
         if asked[:2] in self.settled or not self._fits(asked):
             return
-        status = self._settle(self.ledgers[0], asked, other)
+        status = self._settle(self.ledgers[0], asked, meanwhile)
         assert status == self._expected(asked)
 
     def _fits(self, asked: Asked) -> bool:
         name, _, charge = asked
-        total = sum(self.spent.values()) + charge
-        return total <= CAP and self.spent[name] + charge <= JOB_CAPS[name]
+        within = self.spent[name] + charge <= JOB_CAPS[name]
+        return self._units + charge <= CAP and within
 
     def _expected(self, asked: Asked) -> str:
         name, number, charge = asked
@@ -141,7 +222,17 @@ class Machine(RuleBasedStateMachine):
             self.settled[name, number] = "release"
             return "published"
         self.settled[name, number] = "refusal"
+        self.stops.append("account" if self._units + charge > CAP else "share")
         return "refused"
+
+
+def replayed(account: Account) -> Spend:
+    """The odometer made anew from the stored events."""
+    sums = Spend()
+    for entry in account.entries:
+        if entry.event is not None:
+            sums = sums.plus(event_from_json(entry.event), charged=entry.charge.units)
+    return sums
 
 
 TestLedger = Machine.TestCase

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from release.accounting import Charge
 from release.errors import LedgerError, StorageError
 from release.ledger.store import Ledger
 from release.pipeline import plan
@@ -17,6 +18,9 @@ from tests.ledger.examples import (
     ABOUT,
     CAP,
     NOW,
+    SETTLES,
+    SPENDS,
+    WINDOW,
     check_intact,
     exact,
     job,
@@ -41,7 +45,7 @@ def shop(tmp_path: Path) -> Iterator[Ledger]:
     found = opened(tmp_path)
     release(found, week(0))
     with found.writing("shop") as writer:
-        writer.refuse("board", week(1), CAP, NOW)
+        writer.refuse(job(), week(1), Charge(CAP), "account", NOW)
     yield found
     found.close()
 
@@ -60,12 +64,16 @@ def following(folder: Path, kind: str = "release", charge: int = 10) -> dict[str
         "charge": charge,
         "spent": last["spent"] + charge,
         "job_spent": last["job_spent"] + charge,
+        "delta_charge": 0,
         "window_first": "2026-03-02",
+        "window_after": "2026-03-09",
         "window_start": "2026-03-02T00:00:00.000000Z",
         "window_end": "2026-03-09T00:00:00.000000Z",
-        "event": "{}" if kind == "release" else None,
+        "event": "{}" if kind in SPENDS else None,
         "previous": last["hash"],
     }
+    if kind not in SETTLES:
+        row.update(dict.fromkeys(["job", *WINDOW]), job_spent=0)
     return {**row, "hash": sealed(row)}
 
 
@@ -107,19 +115,18 @@ def test_no_table_has_row_numbers_to_replace_by(shop: Ledger, tmp_path: Path, ta
         rows(tmp_path, "SELECT rowid FROM " + table)  # noqa: S608
 
 
-@pytest.mark.parametrize("kind", ["release", "refusal", "project"])
+@pytest.mark.parametrize("kind", ["release", "refusal", "project", "record"])
 def test_a_right_entry_is_accepted(shop: Ledger, tmp_path: Path, kind: str) -> None:
-    row = following(tmp_path, kind, 10 if kind == "release" else 0)
-    if kind == "project":
-        nothing = {name: None for name in row if name.startswith(("window", "job"))}
-        row = {**row, **nothing, "job_spent": 0}
-    insert(tmp_path, "entries", row)
+    insert(tmp_path, "entries", following(tmp_path, kind, 10 if kind in SPENDS else 0))
     assert len(rows(tmp_path, "SELECT * FROM entries")) == 5
 
 
-RELEASED = {
-    "window_start": "2026-01-05T00:00:00.000000Z",
-    "window_end": "2026-01-12T00:00:00.000000Z",
+# A window is the one that it was by its local dates, whatever its zone and its instants.
+RELEASED = {"window_first": "2026-01-05", "window_after": "2026-01-12"}
+OTHER_ZONE = {
+    "window_zone": "Asia/Tokyo",
+    "window_start": "2026-01-04T15:00:00.000000Z",
+    "window_end": "2026-01-11T15:00:00.000000Z",
 }
 NO_CHARGE: dict[str, Any] = {"charge": 0, "event": None}
 
@@ -138,21 +145,33 @@ NO_CHARGE: dict[str, Any] = {"charge": 0, "event": None}
         ({"spent": 0}, "spent is the sum"),
         ({"job_spent": 10}, "job_spent is the sum"),
         ({"job": "other"}, "job_spent is the sum"),
+        ({"delta_spent": 1}, "delta_spent is the sum"),
+        ({"delta_charge": 1}, "delta_spent is the sum"),
+        ({"delta_charge": 1, "delta_spent": 1}, "the budget is spent"),
+        ({"delta_charge": -1, "delta_spent": -1}, "spends_charge"),
         (RELEASED, "settled once"),
+        ({**RELEASED, **OTHER_ZONE}, "settled once"),
         ({**RELEASED, **NO_CHARGE, "kind": "refusal", "spent": 333334, "job_spent": 333334},
          "settled once"),
         ({"event": None}, "spends_charge"),
         ({"kind": "refusal"}, "spends_charge"),
+        ({"kind": "record"}, "windowed"),
         ({"kind": "gift"}, "known_kind|spends_charge"),
         ({"kind": "open", **NO_CHARGE}, "opened_first|sum"),
-        ({"job": None, "job_spent": 10}, "windowed"),
+        ({"job": None, "job_spent": 0}, "windowed"),
+        ({"job": None, "job_spent": 10}, "job_spent is the sum"),
         ({"window_kind": None}, "windowed"),
         ({"window_first": None}, "windowed"),
+        ({"window_after": None}, "windowed"),
+        ({"window_after": "2026-03-02"}, "windowed"),
         ({"window_zone": None}, "windowed"),
         ({"window_start": None}, "windowed"),
         ({"window_end": None}, "windowed"),
         ({"window_end": "2026-03-02T00:00:00.000000Z"}, "windowed"),
         ({"body": None}, "NOT NULL"),
+        ({"sums": None}, "NOT NULL"),
+        ({"delta_charge": None}, "NOT NULL|spends_charge"),
+        ({"delta_spent": None}, "NOT NULL"),
         ({"charged_at": None}, "NOT NULL"),
         ({"charge": "ten"}, "INTEGER column|sum"),
         ({"charge": 10.5}, "INTEGER column|sum"),
@@ -167,6 +186,33 @@ def test_a_wrong_entry_is_refused_with_its_reason(
     with pytest.raises(sqlite3.IntegrityError, match=reason):
         insert(tmp_path, "entries", {**following(tmp_path), **changes}, verb)
     assert dump(tmp_path) == before
+
+
+@pytest.mark.parametrize(
+    ("kind", "changes", "reason"),
+    [
+        ("record", {"event": None}, "spends_charge"),
+        ("record", {"delta_charge": -1, "delta_spent": -1}, "spends_charge"),
+        ("record", {"delta_charge": 1, "delta_spent": 1}, "the budget is spent"),
+        ("record", {"job_spent": 10}, "job_spent is the sum"),
+        ("record", {"job": "other", "job_spent": 10}, "windowed"),
+        ("record", {"window_first": "2026-03-02"}, "windowed"),
+        ("record", {"window_after": "2026-03-02"}, "windowed"),
+        ("project", {"window_after": "2026-03-02"}, "windowed"),
+        ("project", {"event": "{}"}, "spends_charge"),
+        ("project", {"delta_charge": 1, "delta_spent": 1}, "spends_charge|the budget is spent"),
+        ("refusal", {"event": "{}"}, "spends_charge"),
+        ("refusal", {"delta_charge": 1, "delta_spent": 1}, "spends_charge|the budget is spent"),
+        ("refusal", {"window_after": None}, "windowed"),
+    ],
+)
+def test_every_kind_charges_and_settles_what_it_may(
+    shop: Ledger, tmp_path: Path, kind: str, changes: dict[str, Any], reason: str
+) -> None:
+    row = following(tmp_path, kind, 10 if kind in SPENDS else 0)
+    with pytest.raises(sqlite3.IntegrityError, match=reason):
+        insert(tmp_path, "entries", {**row, **changes})
+    insert(tmp_path, "entries", row)
 
 
 @pytest.mark.parametrize("verb", ["INSERT", "INSERT OR REPLACE"])
@@ -186,7 +232,11 @@ def test_the_database_refuses_what_is_beyond_the_cap(shop: Ledger, tmp_path: Pat
     spent = rows(tmp_path, "SELECT max(spent) AS spent FROM entries")[0]["spent"]
     with pytest.raises(sqlite3.IntegrityError, match="the budget is spent"):
         insert(tmp_path, "entries", following(tmp_path, charge=CAP - spent + 1))
+    with pytest.raises(sqlite3.IntegrityError, match="the budget is spent"):
+        insert(tmp_path, "entries", following(tmp_path, "record", CAP - spent + 1))
     insert(tmp_path, "entries", following(tmp_path, charge=CAP - spent))
+    with pytest.raises(sqlite3.IntegrityError, match="the budget is spent"):
+        insert(tmp_path, "entries", following(tmp_path, "record", 1))
 
 
 @pytest.mark.parametrize(
@@ -257,9 +307,9 @@ def test_a_second_settlement_of_a_window_is_undone_whole(shop: Ledger, tmp_path:
     content = planned.published(exact(week(0), ""), still)
     for window in (week(0), week(1)):
         with pytest.raises(LedgerError, match="settled once"), shop.writing("shop") as writer:
-            writer.release(window, 1, planned.mechanism.event, content, NOW)
+            writer.release(window, planned.charge, planned.mechanism.event, content, NOW)
         with pytest.raises(LedgerError, match="settled once"), shop.writing("shop") as writer:
-            writer.refuse("board", window, 1, NOW)
+            writer.refuse(job(), window, planned.charge, "share", NOW)
     assert dump(tmp_path) == before
     check_intact(tmp_path)
 
@@ -267,7 +317,7 @@ def test_a_second_settlement_of_a_window_is_undone_whole(shop: Ledger, tmp_path:
 def test_an_error_after_the_entry_leaves_nothing(shop: Ledger, tmp_path: Path) -> None:
     before = dump(tmp_path)
     with suppress(ZeroDivisionError), shop.writing("shop") as writer:
-        writer.refuse("board", week(2), 1, NOW)
+        writer.refuse(job(), week(2), Charge(1), "share", NOW)
         raise ZeroDivisionError
     assert dump(tmp_path) == before
 

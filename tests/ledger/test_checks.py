@@ -1,0 +1,140 @@
+"""The check that the other tests rely on finds what it should, also behind new hashes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from release.accounting import GaussianThreshold, Laplace
+from release.pipeline import plan
+from tests.ledger.examples import (
+    NOW,
+    check_intact,
+    funded,
+    job,
+    opened,
+    raw,
+    release,
+    rows,
+    sealed,
+    week,
+)
+
+RELEASED, REFUSED, RECORDED, LAST = 3, 4, 5, 6
+JSON_COLUMNS = ("event", "sums", "body")
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Path:
+    """A release, a refusal and two records, in a database whose rules are gone."""
+    opening = funded("zcdp", threshold_share="0.1")
+    found, planned = opened(tmp_path, opening=opening), plan(job(releases=1, share="0.5"), opening)
+    for number in range(2):
+        release(found, week(number), planned)
+    for event in (GaussianThreshold(1, 30, 1e-9), Laplace(1, 30)):
+        with found.writing("shop") as writer:
+            writer.record(event, "elsewhere", NOW)
+    found.close()
+    with closing(raw(tmp_path)) as connection:
+        connection.execute("DROP TRIGGER entries_no_update")
+    check_intact(tmp_path)
+    return tmp_path
+
+
+def forge(folder: Path, seq: int, *, reseal: bool, **changes: Any) -> None:
+    """Changes an entry; with ``reseal`` all hashes from there on are made anew."""
+    entries = rows(folder, "SELECT * FROM entries ORDER BY seq")
+    entries[seq - 1].update(changes)
+    if reseal:
+        for before, entry in zip([None, *entries], entries, strict=False):
+            if before is not None:
+                entry["previous"] = before["hash"]
+            entry["hash"] = sealed(entry)
+    with closing(raw(folder)) as connection:
+        connection.execute("PRAGMA ignore_check_constraints = ON")
+        for entry in entries:
+            columns = ", ".join(f"{name} = :{name}" for name in entry)
+            connection.execute(f"UPDATE entries SET {columns} WHERE seq = :seq", entry)  # noqa: S608
+
+
+def other(column: str, value: Any) -> Any:
+    if column in JSON_COLUMNS:
+        return json.dumps({**json.loads(value), "more": 1})
+    return value + 1 if isinstance(value, int) else f"{value}0"
+
+
+def test_every_column_is_under_the_hash(shop: Path) -> None:
+    released = rows(shop, "SELECT * FROM entries ORDER BY seq")[RELEASED - 1]
+    assert None not in released.values()
+    for column in released.keys() - {"account", "seq"}:
+        forge(shop, RELEASED, reseal=False, **{column: other(column, released[column])})
+        with pytest.raises(AssertionError):
+            check_intact(shop)
+        forge(shop, RELEASED, reseal=False, **{column: released[column]})
+        check_intact(shop)
+
+
+def sums(**changes: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    def changed(text: str) -> str:
+        document = json.loads(text)
+        return json.dumps({**document, **{k: make(document[k]) for k, make in changes.items()}})
+
+    return changed
+
+
+def less(value: int) -> int:
+    return value - 1
+
+
+def more(value: int) -> int:
+    return value + 1
+
+
+@pytest.mark.parametrize(
+    ("seq", "column", "change"),
+    [
+        *((seq, name, change) for seq in (RELEASED, RECORDED) for change in (less, more)
+          for name in ("charge", "spent", "delta_charge", "delta_spent", "job_spent")),
+        *((seq, "sums", sums(**{name: change})) for change in (less, more)
+          for seq, names in (
+              (RELEASED, ("gaussian", "rho", "delta0")),
+              (REFUSED, ("gaussian", "rho", "delta0")),
+              (RECORDED, ("gaussian", "rho", "delta0")),
+              (LAST, ("rho", "delta0")))
+          for name in names),
+        (RELEASED, "sums", sums(curve=lambda _: [1])),
+        (REFUSED, "sums", sums(curve=lambda _: [1])),
+        (RELEASED, "event", sums(sigma=lambda sigma: sigma * 999 // 1000)),
+        (RELEASED, "event", lambda _: None),
+        (REFUSED, "event", lambda _: "{}"),
+        (REFUSED, "body", sums(stopped_by=lambda _: "chance")),
+        (REFUSED, "window_first", lambda _: "2026-01-05"),
+        (REFUSED, "window_after", lambda _: "2026-01-12"),
+        (REFUSED, "window_after", lambda _: None),
+        (REFUSED, "window_start", lambda _: "2026-02-12T00:00:00.000000Z"),
+        (RECORDED, "job", lambda _: "board"),
+        (RECORDED, "window_after", lambda _: "2026-01-12"),
+        (RECORDED, "body", lambda _: "{}"),
+        (1, "body", sums(cap=lambda _: 1)),
+        (1, "body", sums(delta_cap=lambda _: 1)),
+    ],
+)  # fmt: skip
+def test_a_forgery_with_new_hashes_is_found(
+    shop: Path, seq: int, column: str, change: Callable[[Any], Any]
+) -> None:
+    entry = rows(shop, "SELECT * FROM entries ORDER BY seq")[seq - 1]
+    forge(shop, seq, reseal=True, **{column: change(entry[column])})
+    with pytest.raises(AssertionError):
+        check_intact(shop)
+
+
+def test_the_same_entries_with_new_hashes_are_no_forgery(shop: Path) -> None:
+    before = rows(shop, "SELECT * FROM entries ORDER BY seq")
+    forge(shop, RELEASED, reseal=True)
+    check_intact(shop)
+    assert rows(shop, "SELECT * FROM entries ORDER BY seq") == before
