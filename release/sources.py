@@ -7,7 +7,7 @@ that row alone.
 ========  =========================================================================
 dp_unit   the privacy unit: a whole number, text, or a finite double
 dp_key    the group's key as text, without the ASCII white space around it
-dp_time   when it happened: with a zone, or as the local clock read
+dp_time   when it happened: with a zone, as the local clock read, or a date
 dp_value  the value as a finite double (only where one is asked for)
 ========  =========================================================================
 
@@ -66,7 +66,6 @@ class Rows:
     """The rows of one dataset that a job needs, not yet read."""
 
     table: ir.Table
-    zoned: bool
     _backend: Any
     _where: str
 
@@ -79,11 +78,13 @@ class Rows:
         import ibis
 
         time = self.table.dp_time
-        first, after = (
-            (ibis.literal(window.start), ibis.literal(window.end))
-            if self.zoned
-            else (ibis.timestamp(f"{window.first} 00:00"), ibis.timestamp(f"{window.after} 00:00"))
-        )
+        kind = time.type()
+        if kind.is_date():
+            first, after = ibis.date(str(window.first)), ibis.date(str(window.after))
+        elif kind.timezone is None:
+            first, after = (ibis.timestamp(f"{day} 00:00") for day in (window.first, window.after))
+        else:
+            first, after = ibis.literal(window.start), ibis.literal(window.end)
         return self.table.filter((time >= first) & (time < after))
 
     def listing(self, columns: dict[str, Sequence[Any]]) -> ir.Table:
@@ -152,8 +153,8 @@ def open_rows(
                 raw, textual = _filed(backend, dataset, folder / dataset.source, names, where)
         try:
             with fence(where, "read the columns"):
-                table, zoned = _shaped(raw, wanted, dataset, where, textual=textual)
-            yield Rows(table, zoned, backend, where)
+                table = _shaped(raw, wanted, dataset, where, textual=textual)
+            yield Rows(table, backend, where)
         finally:
             backend.disconnect()
     finally:
@@ -169,6 +170,7 @@ def _connect(spill: Path) -> Any:
 def _framed(backend: Any, frame: Any, wanted: list[str], where: str) -> ir.Table:
     _named(frame.columns, wanted, where)
     for name in wanted:
+        _fine_enough(name, str(frame[name].dtype), where)
         if frame[name].dtype == object:
             # The engine would guess the type from a sample of the rows.
             raise SourceError(
@@ -197,7 +199,7 @@ def _filed(
         case ".csv" | ".csv.gz":
             return _csv(backend, path, wanted, where, zipped=ending.endswith("gz")), True
         case ".ndjson" | ".jsonl":
-            return _ndjson(backend, path, wanted, where), True
+            return _ndjson(backend, path, wanted), True
         case ".parquet":
             return _parquet(backend, path, wanted, where), False
         case _:
@@ -241,7 +243,7 @@ def _csv(backend: Any, path: Path, wanted: list[str], where: str, *, zipped: boo
     return rows.select(**{name: rows[columns[header.index(name)]] for name in wanted})
 
 
-def _ndjson(backend: Any, path: Path, wanted: list[str], where: str) -> ir.Table:
+def _ndjson(backend: Any, path: Path, wanted: list[str]) -> ir.Table:
     # The engine's own reader lets a malformed line take the next one with it, or fails.
     import ibis
 
@@ -267,29 +269,34 @@ def _ndjson(backend: Any, path: Path, wanted: list[str], where: str) -> ir.Table
         **LINES,
     )
     text = ibis.ifelse(json_valid(lines.dp_line), lines.dp_line, ibis.null("string"))
-    rows = lines.select(
+    # A file of lines has no schema: a field that no line has is missing in every row. To say so
+    # by an error would tell whether any line has it.
+    return lines.select(
         **{
             name: json_extract_string(text, "/" + name.replace("~", "~0").replace("/", "~1"))
             for name in wanted
         }
     )
-    found = rows.aggregate(**{f"dp_{at}": rows[name].count() for at, name in enumerate(wanted)})
-    counts = backend.to_pyarrow(found.mutate(dp_lines=rows.count())).to_pylist()[0]
-    for at, name in enumerate(wanted):
-        if counts[f"dp_{at}"] == 0 and counts["dp_lines"] > 0:
-            raise SourceError(
-                f"{where}: no line has a field {name!r}",
-                hint="Names of fields are matched exactly as they are written.",
-            )
-    return rows
 
 
 def _parquet(backend: Any, path: Path, wanted: list[str], where: str) -> ir.Table:
     import pyarrow.parquet as pq
 
     # The file's own names: the engine renames what differs by case alone.
-    _named(pq.read_schema(path).names, wanted, where)
+    schema = pq.read_schema(path)
+    _named(schema.names, wanted, where)
+    for name in wanted:
+        _fine_enough(name, str(schema.field(name).type), where)
     return backend.read_parquet(_verbatim(path), hive_partitioning=False)
+
+
+def _fine_enough(name: str, kind: str, where: str) -> None:
+    # The engine turns them into microseconds, and fails for a row whose time then overflows.
+    if re.match(r"(timestamp|datetime64)\[m?s\b", kind):
+        raise SourceError(
+            f"{where}: column {name!r} is {kind}; times are read in microseconds",
+            hint="Write the column in microseconds.",
+        )
 
 
 def _attached(
@@ -344,18 +351,16 @@ def _unambiguous(columns: Iterable[str], where: str) -> None:
 
 def _shaped(
     raw: ir.Table, wanted: dict[str, str], dataset: Dataset, where: str, *, textual: bool
-) -> tuple[ir.Table, bool]:
-    time = _time(raw[wanted["time"]], dataset, where)
+) -> ir.Table:
     columns = {
         "dp_unit": _unit(raw[wanted["unit"]], where),
         "dp_key": _key(raw[wanted["key"]], where),
-        "dp_time": time,
+        "dp_time": _time(raw[wanted["time"]], dataset, where),
     }
     if "value" in wanted:
         columns["dp_value"] = _value(raw[wanted["value"]], where, textual=textual)
     table = raw.select(**columns)
-    table = table.filter(*(table[name].notnull() for name in columns))
-    return table, time.type().timezone is not None
+    return table.filter(*(table[name].notnull() for name in columns))
 
 
 def _refused(where: str, column: ir.Column, must: str, hint: str) -> SourceError:
@@ -415,7 +420,7 @@ def _time(column: ir.Column, dataset: Dataset, where: str) -> ir.Column:
     if kind.is_timestamp():
         return column
     if kind.is_date():
-        return column.cast("timestamp")
+        return column  # dates reach further than timestamps, so a cast could fail for one row
     if kind.is_string() and dataset.time_format is not None:
         return _read_time(column, dataset, dataset.time_format, where)
     if kind.is_string():

@@ -91,7 +91,7 @@ class Statistic(ABC, Generic[Spec]):
         """Half the length of the interval of a group to which ``size`` units count in full.
 
         What to expect before any data is read: at the middle of the bounds, without noise.
-        None where no interval would be published.
+        None where the value would be marked as not reliable.
         """
 
 
@@ -128,13 +128,10 @@ class GroupMeans(Statistic[Mean]):
         return Table(decimals=decimals, count_decimals=count_decimals, rows=tuple(rows))
 
     def half_width(self, spec: Mean, sigma: Sigma, level: float, size: int) -> float | None:
-        """Of Fieller's interval around the middle of the bounds, where it is shortest."""
+        """Of Fieller's interval around the middle of the bounds, cut to them as published."""
         ratio = _fieller(size * ONE, 0, sigma, level)
-        return (
-            None
-            if ratio is None
-            else float(Fraction(spec.bounds[1] - spec.bounds[0]) / 2 * ratio[2])
-        )
+        half = Fraction(spec.bounds[1] - spec.bounds[0]) / 2
+        return None if ratio is None else float(half * min(ratio[2], Fraction(1)))
 
 
 class CountBoard(Statistic[Leaderboard]):

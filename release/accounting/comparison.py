@@ -6,6 +6,7 @@ Both take each use as an (εᵢ, δᵢ)-DP step and forget everything else about
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 
 from release.accounting.conversions import epsilons
 from release.accounting.curves import ORDERS
@@ -30,7 +31,8 @@ def basic_epsilon(event: Event, delta: Exact) -> float:
     Source: Dwork & Roth 2014, Thm 3.16.
     """
     left = checked_delta(delta) - event.delta0()
-    return math.nextafter(math.fsum(eps * n for eps, n in _steps(event, left)), math.inf)
+    total = sum((Fraction(eps) * n for eps, n in _steps(event, left)), Fraction(0))
+    return math.nextafter(float(total), math.inf)
 
 
 def advanced_epsilon(event: Event, delta: Exact) -> float:

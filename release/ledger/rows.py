@@ -10,6 +10,7 @@ from typing import Any, cast
 from sqlalchemy import Connection, RowMapping, insert, select, union
 
 from release.accounting import Charge, Event, Spend, composed
+from release.errors import LedgerError
 from release.ledger import schema
 from release.ledger.chain import (
     GENESIS,
@@ -49,7 +50,7 @@ def record(connection: Connection, account: str) -> tuple[list[Entry], dict[int,
     for row in connection.execute(chosen).mappings():
         try:
             readable.append(entry_of(row))
-        except (ValueError, KeyError, TypeError):
+        except LedgerError:
             unreadable.append(row["seq"])
     stored = select(releases.c.seq, releases.c.content).where(releases.c.account == account)
     contents = {row.seq: row.content for row in connection.execute(stored)}
@@ -83,6 +84,16 @@ def settlement(connection: Connection, account: str, job: str, window: Window) -
     ).mappings()
     row = found.one_or_none()
     return None if row is None else entry_of(row)
+
+
+def replacement(connection: Connection, account: str) -> str | None:
+    """The account that took over this one's spend, if one has."""
+    entries = schema.entries
+    opened = select(entries.c.account, entries.c.body).where(entries.c.kind == "open")
+    for name, body in connection.execute(opened):
+        if _object(body).get("replaces") == account:
+            return str(name)
+    return None
 
 
 def job_spent(connection: Connection, account: str, job: str) -> int:
@@ -225,12 +236,24 @@ def columns(entry: Entry) -> dict[str, Any]:
 
 
 def entry_of(row: RowMapping) -> Entry:
-    """A row as an entry."""
+    """A row as an entry; raises LedgerError where the row is none."""
+    try:
+        return _entry(row)
+    except (ValueError, KeyError, TypeError):
+        raise LedgerError(
+            f"entry {row['seq']} of account {row['account']!r} cannot be read",
+            hint="`dp-release ledger verify` names everything that is wrong.",
+        ) from None
+
+
+def _entry(row: RowMapping) -> Entry:
     window = start = end = None
-    if row["window_kind"] is not None:
+    if any(row[f"window_{name}"] is not None for name in WINDOW_COLUMNS):
         first = date.fromisoformat(row["window_first"])
         window = Window(row["window_kind"], first, row["window_zone"])
         start, end = moment(row["window_start"]), moment(row["window_end"])
+        if window.after.isoformat() != row["window_after"] or not window.start < window.end:
+            raise ValueError("the window does not end where it should")
     return Entry(
         account=row["account"],
         seq=row["seq"],
@@ -243,9 +266,16 @@ def entry_of(row: RowMapping) -> Entry:
         charge=Charge(row["charge"], row["delta_charge"]),
         spent=Charge(row["spent"], row["delta_spent"]),
         job_spent=row["job_spent"],
-        event=None if row["event"] is None else json.loads(row["event"]),
-        sums=Spend.from_json(json.loads(row["sums"])),
-        body=json.loads(row["body"]),
+        event=None if row["event"] is None else _object(row["event"]),
+        sums=Spend.from_json(_object(row["sums"])),
+        body=_object(row["body"]),
         previous=row["previous"],
         hash=row["hash"],
     )
+
+
+def _object(text: str) -> dict[str, Any]:
+    document = json.loads(text)
+    if not isinstance(document, dict):
+        raise ValueError("not a JSON object")  # noqa: TRY004 - a fault of the row, not of a type
+    return document

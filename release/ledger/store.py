@@ -13,7 +13,7 @@ from typing import Literal
 from sqlalchemy import Connection, Engine, insert, select
 
 from release.accounting import Charge, Event, admits
-from release.errors import LedgerError, RefusedError
+from release.errors import LedgerError, RefusedError, UsageError
 from release.ledger import rows, schema
 from release.ledger.chain import canonical, digest
 from release.ledger.engine import check_format, connect, create, path_of, translated
@@ -104,11 +104,14 @@ class Ledger:
         """Opens an account, unless another process has just done so.
 
         One that replaces another opens with the other's spend as its first charge. Raises
-        RefusedError where that does not fit, and LedgerError where there is no such account.
+        RefusedError where that does not fit, UsageError where another has replaced it before,
+        and LedgerError where there is no such account.
         """
         with self._writing() as connection:
             if rows.head(connection, terms.account) is not None:
                 return
+            if terms.replaces is not None:
+                self._check_open(connection, terms.replaces)
             connection.execute(
                 insert(schema.accounts).values(
                     account=terms.account,
@@ -143,7 +146,18 @@ class Ledger:
     def writing(self, account: str) -> Iterator[Writer]:
         """A transaction under the lock; it commits on leaving, and is undone by any error."""
         with self._writing() as connection:
-            yield Writer(connection, self._head(connection, account))
+            head = self._head(connection, account)
+            self._check_open(connection, account)
+            yield Writer(connection, head)
+
+    def _check_open(self, connection: Connection, account: str) -> None:
+        # Else the spend that one account took over, and what is spent after, would not add up.
+        heir = rows.replacement(connection, account)
+        if heir is not None:
+            raise UsageError(
+                f"account {account!r} is closed: {heir!r} has taken over its spend",
+                hint="What it published stays. Nothing was charged.",
+            )
 
     def _head(self, connection: Connection, account: str) -> Head:
         head = rows.head(connection, account)

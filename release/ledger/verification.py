@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
 
 from pydantic import ValidationError
 
@@ -21,7 +23,7 @@ from release.accounting import (
     event_from_json,
 )
 from release.ledger.chain import GENESIS, digest, entry_hash
-from release.ledger.records import NOTHING, Entry, Release, Terms
+from release.ledger.records import NOTHING, About, Entry, Release, Terms
 from release.mechanisms import GaussianMechanism
 
 
@@ -113,7 +115,8 @@ def _adds_up(walk: _Walk, entry: Entry) -> Iterator[str]:
 
 def _charged(walk: _Walk, entry: Entry) -> Iterator[str]:
     event = _event(entry)
-    if (event is not None) != (entry.kind in {"release", "record"}):
+    charges = entry.kind in {"release", "record"}
+    if (entry.event is not None) != charges or (event is not None) != charges:
         yield "what it is charged for is missing, unreadable or should not be there"
         return
     before = walk.last.sums if walk.last else Spend()
@@ -128,23 +131,58 @@ def _charged(walk: _Walk, entry: Entry) -> Iterator[str]:
 
 
 def _costs(walk: _Walk, entry: Entry, event: Event) -> Iterator[str]:
+    before = walk.last.spent if walk.last else NOTHING
     try:
         cost = walk.terms.budget.charge(event)
+        admitted = walk.terms.budget.admits(before, entry.charge)
     except AccountingError:
-        yield "the account's accountant cannot take its event"
+        yield "its event or its charge is none that the account could take"
         return
     if entry.charge.units < cost.units or entry.charge.delta0 < cost.delta0:
         yield "is charged less than its event costs"
-    before = walk.last.spent if walk.last else NOTHING
-    if not walk.terms.budget.admits(before, entry.charge):
+    if not admitted:
         yield "should have been refused: the budget did not allow it"
 
 
 def _settles_once(walk: _Walk, entry: Entry) -> Iterator[str]:
-    if entry.job is None or entry.window is None:
+    settles = entry.kind in {"release", "refusal"}
+    if (entry.job is not None) != settles or (entry.window is not None) != settles:
+        yield "its job or window is missing, or should not be there"
+    if entry.job is None or entry.window is None or entry.start is None or entry.end is None:
         return
+    # Zone databases are corrected by hours, so the stored instants need not be today's.
+    moved = max(abs(entry.start - entry.window.start), abs(entry.end - entry.window.end))
+    if not entry.start < entry.end or moved > timedelta(days=1):
+        yield "its window does not begin or end on its dates"
     if (entry.job, entry.window.kind, entry.window.name) in walk.settled:
         yield "settles a window that was settled before"
+
+
+def _says(walk: _Walk, entry: Entry) -> Iterator[str]:
+    del walk
+    body = entry.body
+    match entry.kind:
+        case "project":
+            good = _is_about(body)
+        case "release":
+            good = body.keys() == {"release_sha256"}
+        case "refusal":
+            good = body.keys() == {"title", "refused_charge", "stopped_by"}
+            good = good and body["stopped_by"] in {"account", "share"}
+        case "record":
+            good = body.keys() == {"reason"} and isinstance(body["reason"], str)
+        case _:
+            good = True
+    if not good:
+        yield f"does not say what a {entry.kind} must"
+
+
+def _is_about(body: dict[str, Any]) -> bool:
+    try:
+        About.model_validate(body)
+    except ValidationError:
+        return False
+    return True
 
 
 def _paid_for(walk: _Walk, entry: Entry) -> Iterator[str]:
@@ -183,5 +221,6 @@ CHECKS: tuple[Callable[[_Walk, Entry], Iterator[str]], ...] = (
     _adds_up,
     _charged,
     _settles_once,
+    _says,
     _paid_for,
 )

@@ -17,6 +17,7 @@ from tests.ledger.examples import (
     check_intact,
     funded,
     job,
+    ledger,
     opened,
     raw,
     release,
@@ -62,6 +63,15 @@ def forge(folder: Path, seq: int, *, reseal: bool, **changes: Any) -> None:
             connection.execute(f"UPDATE entries SET {columns} WHERE seq = :seq", entry)  # noqa: S608
 
 
+def verified(folder: Path) -> list[int]:
+    """The entries that the ledger's own check finds fault with."""
+    found = ledger(folder)
+    try:
+        return [finding.seq for finding in found.verify()[1]]
+    finally:
+        found.close()
+
+
 def other(column: str, value: Any) -> Any:
     if column in JSON_COLUMNS:
         return json.dumps({**json.loads(value), "more": 1})
@@ -75,8 +85,10 @@ def test_every_column_is_under_the_hash(shop: Path) -> None:
         forge(shop, RELEASED, reseal=False, **{column: other(column, released[column])})
         with pytest.raises(AssertionError):
             check_intact(shop)
+        assert RELEASED in verified(shop), column
         forge(shop, RELEASED, reseal=False, **{column: released[column]})
         check_intact(shop)
+        assert not verified(shop)
 
 
 def sums(**changes: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -131,6 +143,7 @@ def test_a_forgery_with_new_hashes_is_found(
     forge(shop, seq, reseal=True, **{column: change(entry[column])})
     with pytest.raises(AssertionError):
         check_intact(shop)
+    assert verified(shop)[0] in {seq, seq + 1}
 
 
 def test_the_same_entries_with_new_hashes_are_no_forgery(shop: Path) -> None:
@@ -138,3 +151,34 @@ def test_the_same_entries_with_new_hashes_are_no_forgery(shop: Path) -> None:
     forge(shop, RELEASED, reseal=True)
     check_intact(shop)
     assert rows(shop, "SELECT * FROM entries ORDER BY seq") == before
+
+
+@pytest.mark.parametrize(
+    ("tampering", "seq"),
+    [
+        ("DELETE FROM entries WHERE seq = 4", RECORDED),
+        ("DELETE FROM entries WHERE seq = 3", REFUSED),
+        ("DELETE FROM entries", 1),
+        ("DELETE FROM releases", RELEASED),
+        ("DELETE FROM entries WHERE seq >= 3", RELEASED),
+        ("UPDATE releases SET content = replace(content, 'Coffee', 'Coffees')", RELEASED),
+        ("UPDATE entries SET seq = -seq WHERE seq IN (4, 5)", -RECORDED),
+        ("UPDATE entries SET body = 'x' WHERE seq = 2", 2),
+        ("UPDATE entries SET body = '[]' WHERE seq = 2", 2),
+        ("UPDATE entries SET body = '[]' WHERE seq = 4", 4),
+        ("UPDATE entries SET body = '7' WHERE seq = 1", 1),
+        ("UPDATE entries SET event = '7' WHERE seq = 3", 3),
+        ("UPDATE entries SET sums = '{}' WHERE seq = 3", 3),
+        ("UPDATE entries SET charged_at = 'today' WHERE seq = 3", 3),
+        ("UPDATE entries SET window_first = 'monday' WHERE seq = 3", 3),
+    ],
+)
+def test_what_is_wrong_is_named_by_its_entry(shop: Path, tampering: str, seq: int) -> None:
+    with closing(raw(shop)) as connection:
+        connection.execute("PRAGMA ignore_check_constraints = ON")
+        for (name,) in connection.execute(
+            "SELECT name FROM sqlite_master WHERE type = 'trigger'"
+        ).fetchall():
+            connection.execute(f"DROP TRIGGER {name}")
+        connection.execute(tampering)
+    assert verified(shop)[0] == seq
