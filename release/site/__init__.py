@@ -9,6 +9,7 @@ from release.ledger.records import Account
 from release.site import downloads, publishing
 from release.site.addresses import account_folder, published
 from release.site.pages import Site
+from release.site.spending import Spending
 from release.site.templating import Templates
 
 __all__ = ["build", "render"]
@@ -23,14 +24,17 @@ def render(accounts: Sequence[Account], *, templates: Path | None) -> dict[str, 
     environment = Templates(templates)
     style, policy = environment.style()
     ordered = tuple(sorted(accounts, key=lambda account: account.terms.account))
-    site = Site(ordered, published(ordered), style, policy)
+    spendings = {account.terms.account: Spending(account) for account in ordered}
+    site = Site(ordered, published(ordered), spendings, style, policy)
     files = {page.path: environment.render(page.template, page.context) for page in site.pages()}
     for each in site.releases:
         files[f"{each.folder}/data.csv"] = downloads.data_csv(each)
         files[f"{each.folder}/release.json"] = downloads.release_json(each)
     for account in ordered:
         folder = account_folder(account.terms.account)
-        files[f"{folder}/ledger.json"] = downloads.ledger_json(account)
+        spending = spendings[account.terms.account]
+        files[f"{folder}/ledger.json"] = downloads.ledger_json(spending)
+        files[f"{folder}/curve.json"] = downloads.curve_json(spending)
     return files
 
 

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import PurePosixPath
 from urllib.parse import quote
 
 from release.errors import LedgerError
-from release.ledger.records import Account, Entry, Release
+from release.ledger.records import About, Account, Entry, Release
+from release.site import tables
+from release.site.charts import Estimate
+from release.site.contexts import Conversion, Headline, RowView
+from release.site.spending import conversions
+from release.specs import Leaderboard
 from release.windows import Window
 
 PAGE = "index.html"
@@ -16,9 +22,13 @@ PAGE = "index.html"
 
 @dataclass(frozen=True)
 class Published:
-    """A release with the entry that charged it and its folder on the site."""
+    """A release with the entry that charged it, what was said then, and its folder on the site.
+
+    ``about`` is what the record said of the account when the release was charged.
+    """
 
     account: Account
+    about: About
     entry: Entry
     release: Release
     window: Window
@@ -28,6 +38,32 @@ class Published:
     def job(self) -> str:
         """The job's name."""
         return self.release.job.name
+
+    @cached_property
+    def rows(self) -> tuple[RowView, ...]:
+        """The whole table, as every page and file shows it."""
+        return tables.rows(self.release)
+
+    @cached_property
+    def shown(self) -> tuple[RowView, ...]:
+        """The rows that the page shows: a leaderboard's first, else all."""
+        statistic = self.release.job.statistic
+        return self.rows[: statistic.top if isinstance(statistic, Leaderboard) else None]
+
+    @cached_property
+    def headline(self) -> Headline:
+        """The rows that its first sentence is about."""
+        return tables.headline(self.release.job.statistic.kind, self.rows)
+
+    @cached_property
+    def conversions(self) -> tuple[Conversion, ...]:
+        """ε of this release and of everything up to it, by every formula."""
+        return conversions(self.account, self.entry)
+
+    @cached_property
+    def estimates(self) -> tuple[Estimate, ...]:
+        """The rows that the page shows, as a chart draws them."""
+        return tables.estimates(self.shown)
 
 
 @dataclass(frozen=True)
@@ -62,15 +98,15 @@ def published(accounts: Sequence[Account]) -> tuple[Published, ...]:
     """
     charged = sorted(
         (
-            (entry.charged_at, account.terms.account, entry.seq, account, entry)
+            (entry.charged_at, account.terms.account, entry.seq, account, about, entry)
             for account in accounts
-            for entry in account.entries
+            for entry, about in _described(account)
             if entry.seq in account.releases
         ),
         key=lambda item: item[:3],
     )
     taken: dict[str, Published] = {}
-    for *_, account, entry in charged:
+    for *_, account, about, entry in charged:
         release = account.releases[entry.seq]
         window = entry.window
         if window is None:
@@ -79,8 +115,17 @@ def published(accounts: Sequence[Account]) -> tuple[Published, ...]:
         kind = f"{plain}-{window.kind}"
         last = f"{kind}-{account.terms.account}-{entry.seq}"
         folder = next(each for each in (plain, kind, last) if each not in taken)
-        taken[folder] = Published(account, entry, release, window, folder)
+        taken[folder] = Published(account, about, entry, release, window, folder)
     return tuple(taken.values())
+
+
+def _described(account: Account) -> Iterator[tuple[Entry, About]]:
+    """Each entry with what the last ``project`` entry up to it says."""
+    about = account.about
+    for entry in account.entries:
+        if entry.kind == "project":
+            about = About.model_validate(entry.body)
+        yield entry, about
 
 
 def job_folder(name: str) -> str:

@@ -92,6 +92,17 @@ class BudgetChart:
 
 
 @dataclass(frozen=True)
+class CurveChart:
+    """A line on two logarithmic axes, and the one point of it that matters most."""
+
+    line: str
+    across: tuple[Tick, ...]
+    up: tuple[Tick, ...]
+    x: float
+    y: float
+
+
+@dataclass(frozen=True)
 class Estimate:
     """A number to draw: its place, its interval, and how text names it."""
 
@@ -171,6 +182,29 @@ def budget(
         refused=tuple(across(index + 0.5) for index in refused),
         first=first,
         last=last,
+    )
+
+
+def curve(points: Sequence[tuple[float, float]], best: float) -> CurveChart:
+    """Costs above 0 by their orders above 1; ``best`` is one of the orders."""
+    costs = [math.log10(cost) for _, cost in points]
+    low, high = math.floor(min(costs)), math.ceil(max(costs))
+    high = max(high, low + 1)
+    across = _Scale(math.log2(points[0][0]), math.log2(points[-1][0]))
+    up = _Scale(low, high)
+    placed = [
+        (across(math.log2(order)), round(100 - up(cost), 2))
+        for (order, _), cost in zip(points, costs, strict=True)
+    ]
+    x, y = next(at for (order, _), at in zip(points, placed, strict=True) if order == best)
+    powers = range(math.ceil(across.low), math.floor(across.high) + 1, 1 if across.high < 9 else 3)
+    step = math.ceil((high - low) / 5)
+    return CurveChart(
+        line=_points(placed),
+        across=tuple(Tick(across(k), f"{2.0**k:g}") for k in powers),
+        up=tuple(Tick(round(100 - up(k), 2), f"{10.0**k:g}") for k in range(low, high + 1, step)),
+        x=x,
+        y=y,
     )
 
 

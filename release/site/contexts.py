@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from release.site.charts import BudgetChart, IntervalChart, SeriesChart
+from release.site.charts import BudgetChart, CurveChart, IntervalChart, SeriesChart
 from release.site.figures import Figure
 
 
@@ -67,12 +67,16 @@ class Headline:
 
 @dataclass(frozen=True)
 class Line:
-    """One window of one job in a list; a refused one has neither ``href`` nor ``headline``."""
+    """One window of one job in a list; a refused one has neither ``href`` nor ``headline``.
+
+    ``stopped_by`` says whether the job's ``share`` or the ``account`` refused it.
+    """
 
     window: WindowView
     entry: int
     href: str | None
     headline: Headline | None
+    stopped_by: str | None = None
 
 
 @dataclass(frozen=True)
@@ -86,19 +90,40 @@ class JobView:
     latest: Line | None
     lines: tuple[Line, ...]
     refusals: int
+    stops: tuple[str, ...]
+    """What its refusals were for: "account", "share" or both."""
+
+
+@dataclass(frozen=True)
+class ThresholdView:
+    """δ_T: what is set aside of δ for thresholds of discovered groups, and spent of it."""
+
+    aside: str
+    spent: str
 
 
 @dataclass(frozen=True)
 class AccountView:
-    """What is spent and what is left of an account, at first glance."""
+    """What is spent and what is left of an account, at first glance.
+
+    ``cap``, ``spent`` and ``left`` are of the accountant's ``quantity``: ρ, or ε(α*) at the
+    ``order`` that an account was opened with. Every ε is at ``reported_delta``.
+    """
 
     name: str
     href: str
     unit: str
     unit_name: str
+    population: int | None
+    expected: str | None
+    """δ times the population."""
     accountant: str
+    quantity: str
+    order: str | None
     epsilon: str
     delta: str
+    reported_delta: str
+    thresholds: ThresholdView | None
     cap: str
     spent: str
     spent_epsilon: str
@@ -106,7 +131,9 @@ class AccountView:
     left: str
     left_percent: str
     releases: int
+    records: int
     refusals: int
+    stops: tuple[str, ...]
     head_entry: int
     head: str
     updated: str
@@ -176,6 +203,8 @@ class Guarantee:
     neighbouring: str
     epsilon: str
     rho: str
+    charge: str
+    """In the account's quantity, like ``job_spent`` and ``job_share``."""
     job_spent: str
     job_share: str
     planned: int | None
@@ -222,7 +251,11 @@ class ReleasePage:
 
 @dataclass(frozen=True)
 class EntryView:
-    """One line of an account's record; ``epsilon`` is the account's after it."""
+    """One line of an account's record; ``epsilon`` is the account's after it.
+
+    ``charge`` and ``spent`` are of the account's quantity; ``rho`` is None for what has no ρ.
+    ``event`` and ``reason`` describe work that was done elsewhere.
+    """
 
     seq: int
     charged_at: str
@@ -230,10 +263,57 @@ class EntryView:
     job: str | None
     window: WindowView | None
     href: str | None
+    stopped_by: str | None
+    event: str | None
+    reason: str | None
     charge: str
+    rho: str | None
+    delta0: str
     spent: str
     epsilon: str
     hash: str
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """ε by a composition theorem; None where it says nothing finite."""
+
+    name: str
+    epsilon: str | None
+
+
+@dataclass(frozen=True)
+class Statement:
+    """The least ε proved of everything recorded, and the formula that proves it."""
+
+    epsilon: str
+    name: str
+
+
+@dataclass(frozen=True)
+class PointView:
+    """One (α, ε(α)) of the account's curve, and the ε at δ that it alone proves."""
+
+    order: str
+    cost: str
+    epsilon: str
+    best: bool
+
+
+@dataclass(frozen=True)
+class CurveView:
+    """The Rényi curve of everything spent; ``points`` are a selection of orders."""
+
+    points: tuple[PointView, ...]
+    chart: CurveChart
+
+
+@dataclass(frozen=True)
+class LinkView:
+    """Another account; ``href`` is None where it has no page here."""
+
+    name: str
+    href: str | None
 
 
 @dataclass(frozen=True)
@@ -249,7 +329,13 @@ class AccountPage:
     reason: str | None
     refused_jobs: tuple[str, ...]
     entries: tuple[EntryView, ...]
+    replaces: LinkView | None
+    replaced_by: LinkView | None
     conversions: tuple[Conversion, ...]
+    comparison: tuple[Comparison, ...]
+    statement: Statement
+    warning: str | None
+    curve: CurveView | None
     chart: BudgetChart
 
 

@@ -8,15 +8,17 @@ import json
 from collections.abc import Mapping
 from datetime import date
 from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
-from release.accounting import RHO_UNITS
+from release.accounting import DELTA_UNITS, RHO_UNITS
 from release.ledger import chain
 from release.ledger.records import Account, Entry, Release
 from release.site import figures, views
 from release.site.addresses import Published
 from release.site.contexts import Conversion, RowView
-from release.site.guarantee import conversions, job_cap, scale
+from release.site.guarantee import job_cap, scale
+from release.site.spending import Spending, delta_number
 from release.windows import Window
 
 COLUMNS = ("group", "value", "lower", "upper", "status")
@@ -31,7 +33,7 @@ def data_csv(of: Published) -> bytes:
     text = io.StringIO()
     writer = csv.DictWriter(text, columns, extrasaction="ignore")
     writer.writeheader()
-    writer.writerows(_cells(row) for row in views.rows(of.release))
+    writer.writerows(_cells(row) for row in of.rows)
     return text.getvalue().encode()
 
 
@@ -41,15 +43,15 @@ def release_json(of: Published) -> bytes:
     return _document(
         {
             "format": 1,
-            "project": account.about.title,
+            "project": of.about.title,
             "job": of.job,
             "title": release.job.title,
             "window": _window(of.window),
-            "rows": [_json_row(row) for row in views.rows(release)],
+            "rows": [_json_row(row) for row in of.rows],
             **_request(release),
             **_cost(of),
             "unit": account.terms.unit,
-            "unit_name": account.about.unit_name,
+            "unit_name": of.about.unit_name,
             "neighbouring": account.terms.neighbouring,
             "account": entry.account,
             "entry": entry.seq,
@@ -57,15 +59,16 @@ def release_json(of: Published) -> bytes:
             "hash": entry.hash,
             "previous": entry.previous,
             "software": release.software.model_dump(),
-            "contact": account.about.contact,
-            "licence": account.about.licence,
+            "contact": of.about.contact,
+            "licence": of.about.licence,
         }
     )
 
 
-def ledger_json(account: Account) -> bytes:
+def ledger_json(of: Spending) -> bytes:
     """The account's whole record, entry by entry, with its chain of hashes."""
-    terms, spent = account.terms, account.last.spent.units
+    account = of.account
+    terms = account.terms
     return _document(
         {
             "format": 1,
@@ -74,18 +77,33 @@ def ledger_json(account: Account) -> bytes:
             "neighbouring": terms.neighbouring,
             "time_zone": terms.time_zone,
             "opened_at": chain.instant(account.opened_at),
-            "units_of_rho": RHO_UNITS,
-            "budget": _budget(account),
+            "replaces": terms.replaces,
+            "units": RHO_UNITS,
+            "delta_units": DELTA_UNITS,
             "about": account.about.model_dump(),
-            "spent": {
-                "rho": figures.rho_number(spent),
-                "epsilon": _to_date(conversions(account, account.last)),
+            "filter": _filter(account, account.last),
+            "odometer": {
+                **_odometer(account, of.sums.rho, _to_date(of.conversions)),
+                "statement": {
+                    "epsilon": float(of.statement.epsilon),
+                    "delta": terms.delta,
+                    "formula": of.statement.name,
+                },
+                "warning": of.warning,
+                "for_comparison_only": {
+                    each.name: _number(each.epsilon) for each in of.comparison
+                },
+                "curve": "curve.json",
             },
-            "left": {"rho": figures.rho_number(terms.cap - spent)},
-            "head": account.entries[-1].hash,
+            "head": account.last.hash,
             "entries": [_entry(entry) for entry in account.entries],
         }
     )
+
+
+def curve_json(of: Spending) -> bytes:
+    """The Rényi curve of everything spent, over the whole grid of orders."""
+    return _document(of.document())
 
 
 def _request(release: Release) -> dict[str, Any]:
@@ -102,44 +120,58 @@ def _request(release: Release) -> dict[str, Any]:
 
 
 def _cost(of: Published) -> dict[str, Any]:
-    """What was spent, by this release and up to it, and the budget that it is spent from."""
+    """What the guarantee rests on, and what was spent by this release and up to it."""
     account, entry = of.account, of.entry
-    both = conversions(account, entry)
-    cap = figures.rho_number(job_cap(of.release.job, account))
+    one = {each.name: _number(each.release) for each in of.conversions}
     return {
         "event": entry.event,
-        "rho": {
-            "release": figures.rho_number(entry.charge.units),
-            "job_to_date": figures.rho_number(entry.job_spent),
-            "account_to_date": figures.rho_number(entry.spent.units),
+        "sums": entry.sums.to_json(),
+        "filter": {
+            **_filter(account, entry),
+            "charge": entry.charge.units,
+            "delta_charge": entry.charge.delta0,
+            "job_spent": entry.job_spent,
+            "job_cap": job_cap(of.release.job, account),
         },
-        "epsilon": {
-            "release": {each.name: _number(each.release) for each in both},
-            "account_to_date": _to_date(both),
+        "odometer": {
+            "release": _odometer(account, account.alone(entry).rho, one),
+            "account_to_date": _odometer(account, entry.sums.rho, _to_date(of.conversions)),
         },
-        "delta": account.terms.delta,
-        "budget": {**_budget(account), "job_cap": cap},
     }
 
 
-def _entry(entry: Entry) -> dict[str, Any]:
-    """Exactly what the entry's hash is taken over, and the amounts as numbers beside it."""
-    return {
-        **chain.sealed(entry),
-        "hash": entry.hash,
-        "rho": figures.rho_number(entry.charge.units),
-        "rho_to_date": figures.rho_number(entry.spent.units),
-    }
-
-
-def _budget(account: Account) -> dict[str, Any]:
+def _filter(account: Account, after: Entry) -> dict[str, Any]:
+    """The account's budget and the whole units that a charge is held against."""
     terms = account.terms
     return {
         "epsilon": terms.epsilon,
         "delta": terms.delta,
         "accountant": terms.accountant,
-        "cap": figures.rho_number(terms.cap),
+        "threshold_share": terms.threshold_share,
+        "quantity": "rho" if terms.order is None else "epsilon-at-order",
+        "order": None if terms.order is None else float(Fraction(terms.order)),
+        "cap": terms.cap,
+        "spent": after.spent.units,
+        "left": terms.cap - after.spent.units,
+        "delta_cap": terms.delta_cap,
+        "delta_spent": after.spent.delta0,
     }
+
+
+def _odometer(
+    account: Account, rho: int | None, epsilon: dict[str, float | None]
+) -> dict[str, Any]:
+    """What was spent, by every formula at what δ_T leaves of δ."""
+    return {
+        "delta": delta_number(account.terms.budget.delta),
+        "rho": None if rho is None else figures.rho_number(rho),
+        "epsilon": epsilon,
+    }
+
+
+def _entry(entry: Entry) -> dict[str, Any]:
+    """Exactly what the entry's hash is taken over, and its hash."""
+    return {**chain.sealed(entry), "hash": entry.hash}
 
 
 def _window(of: Window) -> dict[str, str]:

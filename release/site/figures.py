@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 
-from release.accounting import RHO_UNITS
+from release.accounting import DELTA_UNITS, RHO_UNITS
 
 EPSILON_PLACES = 4
 _RHO_PLACES = len(str(RHO_UNITS)) - 1
+_DELTA_PLACES = len(str(DELTA_UNITS)) - 1
 # Enough digits for every double and every count of units: no rounding but the stated one.
 _WIDE = Context(prec=2000)
 # For quotients and powers, whose own error must not matter to the digits shown.
@@ -53,13 +54,23 @@ def round_down(amount: Decimal | float, places: int = EPSILON_PLACES) -> str:
 
 
 def rho(units: int) -> str:
-    """ρ from whole units, exactly."""
+    """An accountant's quantity (ρ, or ε at one order) from whole units, exactly."""
     return "0" if units == 0 else _quantized(_rho(units), _RHO_PLACES, ROUND_CEILING)
 
 
 def rho_number(units: int) -> float:
     """ρ from whole units, as a JSON number of the same digits."""
     return float(_rho(units))
+
+
+def delta0(units: int) -> str:
+    """δ₀ from whole units, exactly."""
+    return plain(_delta(units))
+
+
+def delta_number(units: int) -> float:
+    """δ₀ from whole units, as a JSON number of the same digits."""
+    return float(_delta(units))
 
 
 def percent_up(part: int, whole: int) -> str:
@@ -93,6 +104,10 @@ def significant(amount: Fraction, digits: int = 6) -> str:
 
 def _rho(units: int) -> Decimal:
     return Decimal(units).scaleb(-_RHO_PLACES, _WIDE)
+
+
+def _delta(units: int) -> Decimal:
+    return Decimal(units).scaleb(-_DELTA_PLACES, _WIDE)
 
 
 def _percent(part: int, whole: int) -> Decimal:

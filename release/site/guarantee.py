@@ -6,27 +6,28 @@ import math
 from fractions import Fraction
 
 from release.accounting import RHO_UNITS
-from release.ledger.records import Account, Entry, Mechanism
+from release.ledger.records import Account, Mechanism
 from release.site import figures, views
 from release.site.addresses import Published
-from release.site.contexts import Conversion, Guarantee, NoiseView
+from release.site.contexts import Guarantee, NoiseView
 from release.specs import Job, Mean
 
 
 def guarantee(of: Published, root: str) -> Guarantee:
     """Everything that the promise of one release rests on, as it stood with its entry."""
     account, entry, job = of.account, of.entry, of.release.job
-    mechanism, about = of.release.mechanism, account.about
+    mechanism, about = of.release.mechanism, of.about
     return Guarantee(
         account=views.account(account, root, after=of),
         time=about.time,
         neighbouring=account.terms.neighbouring,
         epsilon=views.epsilon(account, entry.charge.units),
-        rho=figures.rho(entry.charge.units),
+        rho=figures.rho(account.alone(entry).gaussian),
+        charge=figures.rho(entry.charge.units),
         job_spent=figures.rho(entry.job_spent),
         job_share=figures.rho(job_cap(job, account)),
         planned=job.noise.releases,
-        conversions=conversions(account, entry),
+        conversions=of.conversions,
         max_groups=job.contribution.max_groups,
         max_rows=job.contribution.max_rows_per_group,
         bounding=job.contribution.bounding,
@@ -44,16 +45,6 @@ def guarantee(of: Published, root: str) -> Guarantee:
         factor=figures.factor(account.terms.epsilon),
         approved_by=about.approved_by,
         reason=about.reason,
-    )
-
-
-def conversions(account: Account, entry: Entry) -> tuple[Conversion, ...]:
-    """ε up to an entry by every formula, beside that of the entry alone where it charges."""
-    delta = account.terms.budget.delta
-    one = {} if entry.event is None else account.alone(entry).epsilons(delta)
-    return tuple(
-        Conversion(name, release=_shown(one.get(name)), to_date=_shown(value))
-        for name, value in entry.sums.epsilons(delta).items()
     )
 
 
@@ -84,7 +75,3 @@ def scale(total: str, mechanism: Mechanism, job: Job) -> Fraction:
         lower, upper = map(Fraction, job.statistic.bounds)
         return step * (upper - lower) / 2
     return step
-
-
-def _shown(epsilon: float | None) -> str | None:
-    return None if epsilon is None else figures.round_up(epsilon)

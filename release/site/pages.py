@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
 from release import __version__
+from release.accounting import RHO_UNITS, event_from_json
 from release.ledger.records import Account, Entry
 from release.site import charts, figures, views
 from release.site.addresses import (
@@ -28,9 +30,12 @@ from release.site.contexts import (
     JobPage,
     JobView,
     Line,
+    LinkView,
     ReleasePage,
 )
-from release.site.guarantee import conversions, guarantee
+from release.site.descriptions import described
+from release.site.guarantee import guarantee
+from release.site.spending import Spending
 
 UNTITLED = "dp-release"
 
@@ -50,6 +55,7 @@ class Site:
 
     accounts: tuple[Account, ...]
     releases: tuple[Published, ...]
+    spendings: dict[str, Spending]
     style: str
     policy: str
 
@@ -119,17 +125,17 @@ class Site:
             window=views.window(each.window),
             earlier=_released(earlier, up) if earlier else None,
             later=_released(later, up) if later else None,
-            headline=views.headline(release),
+            headline=each.headline,
             statistic=statistic,
-            rows=views.rows(release)[: statistic.top],
-            total=len(release.table.rows),
-            chart=charts.intervals(views.estimates(release), bars=statistic.kind == "leaderboard"),
+            rows=each.shown,
+            total=len(each.rows),
+            chart=charts.intervals(each.estimates, bars=statistic.kind == "leaderboard"),
             guarantee=guarantee(each, up),
         )
 
     def _account_page(self, account: Account) -> AccountPage:
         up = root(account_folder(account.terms.account))
-        entries = account.entries
+        entries, spending = account.entries, self.spendings[account.terms.account]
         links = {e.entry.seq: up + link(e.folder) for e in self.releases if e.account is account}
         charged = [e for e in entries if e.event is not None or e.kind == "refusal"]
         refused = sorted({e.job for e in charged if e.kind == "refusal" and e.job})
@@ -143,7 +149,12 @@ class Site:
             reason=account.about.reason,
             refused_jobs=tuple(refused),
             entries=tuple(_entry(account, entry, links.get(entry.seq)) for entry in entries),
-            conversions=conversions(account, account.last),
+            **self._replacements(account, up),
+            conversions=spending.conversions,
+            comparison=spending.comparison,
+            statement=spending.statement,
+            warning=spending.warning,
+            curve=spending.points,
             chart=charts.budget(
                 [entry.spent.units for entry in charged],
                 [index for index, entry in enumerate(charged) if entry.kind == "refusal"],
@@ -153,10 +164,26 @@ class Site:
             ),
         )
 
+    def _replacements(self, account: Account, up: str) -> dict[str, LinkView | None]:
+        """The account that this one replaces, and the one that replaces it."""
+        terms = account.terms
+        after = (e.terms.account for e in self.accounts if e.terms.replaces == terms.account)
+        return {
+            "replaces": self._account_link(terms.replaces, up),
+            "replaced_by": self._account_link(next(after, None), up),
+        }
+
+    def _account_link(self, name: str | None, up: str) -> LinkView | None:
+        if name is None:
+            return None
+        return LinkView(name, up + link(account_folder(name)) if name in self.spendings else None)
+
     def _job(self, name: str, up: str) -> JobView:
         found = [each for each in self.outcomes if each.job == name]
         lines = tuple(_line(each, up) for each in found)
         titles = [each.release.job.title for each in self.releases if each.job == name]
+        refused = [each.entry for each in found if each.published is None]
+        titles = titles or [each.body["title"] for each in refused[:1] if "title" in each.body]
         return JobView(
             name=name,
             title=titles[-1] if titles else name,
@@ -164,17 +191,18 @@ class Site:
             accounts=tuple(sorted({each.account.terms.account for each in found})),
             latest=next((line for line in lines if line.headline), None),
             lines=lines,
-            refusals=sum(line.headline is None for line in lines),
+            refusals=len(refused),
+            stops=views.stops(refused),
         )
 
     def _series(self, job: str) -> charts.SeriesChart | None:
         """Weeks side by side, for statistics whose rows keep their places."""
         found = [each for each in reversed(self.outcomes) if each.job == job]
-        releases = [each.published.release if each.published else None for each in found]
-        kinds = {release.job.statistic.kind for release in releases if release}
-        if kinds != {"mean"} or sum(release is not None for release in releases) < 2:
+        releases = [each.published.release for each in found if each.published]
+        kinds = {release.job.statistic.kind for release in releases}
+        if kinds != {"mean"} or len(releases) < 2:
             return None
-        columns = [views.estimates(release) if release else None for release in releases]
+        columns = [each.published.estimates if each.published else None for each in found]
         return charts.series(columns, found[0].window.label, found[-1].window.label)
 
     def _frame(self, up: str) -> Frame:
@@ -193,7 +221,8 @@ class Site:
 def _line(each: Outcome, up: str) -> Line:
     if each.published is not None:
         return _released(each.published, up)
-    return Line(views.window(each.window), each.entry.seq, None, None)
+    stop = views.stopped_by(each.entry)
+    return Line(views.window(each.window), each.entry.seq, None, None, stopped_by=stop)
 
 
 def _released(each: Published, up: str) -> Line:
@@ -201,11 +230,12 @@ def _released(each: Published, up: str) -> Line:
         window=views.window(each.window),
         entry=each.entry.seq,
         href=up + link(each.folder),
-        headline=views.headline(each.release),
+        headline=each.headline,
     )
 
 
 def _entry(account: Account, entry: Entry, href: str | None) -> EntryView:
+    recorded = entry.kind == "record"
     return EntryView(
         seq=entry.seq,
         charged_at=views.instant(entry.charged_at),
@@ -213,8 +243,21 @@ def _entry(account: Account, entry: Entry, href: str | None) -> EntryView:
         job=entry.job,
         window=None if entry.window is None else views.window(entry.window),
         href=href,
+        stopped_by=views.stopped_by(entry),
+        event=described(entry.event) if recorded and entry.event else None,
+        reason=entry.body.get("reason") if recorded else None,
         charge=figures.rho(entry.charge.units),
+        rho=_rho(account, entry),
+        delta0=figures.delta0(entry.charge.delta0),
         spent=figures.rho(entry.spent.units),
         epsilon=views.epsilon(account, entry.spent.units),
         hash=entry.hash,
     )
+
+
+def _rho(account: Account, entry: Entry) -> str | None:
+    """What an entry costs in ρ: its charge, but for an account that counts something else."""
+    if account.terms.order is None or entry.event is None:
+        return figures.rho(entry.charge.units)
+    rho = event_from_json(entry.event).rho()
+    return None if rho is None else figures.rho(math.ceil(rho * RHO_UNITS))

@@ -1,21 +1,16 @@
-"""From what the ledger holds to what a template shows of it: rows, windows, accounts."""
+"""From what the ledger holds to what a template shows of it: windows, statistics, accounts."""
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
-from decimal import Decimal
+from fractions import Fraction
 
-from release.ledger.records import Account, Release, Row, Table
+from release.ledger.records import About, Account, Entry, Release, Terms
 from release.site import figures
 from release.site.addresses import Published, account_folder, link
-from release.site.charts import Estimate
-from release.site.contexts import (
-    AccountView,
-    Headline,
-    RowView,
-    StatisticView,
-    WindowView,
-)
+from release.site.contexts import AccountView, StatisticView, ThresholdView, WindowView
 from release.specs import Leaderboard, Mean
 from release.windows import Window
 
@@ -36,40 +31,6 @@ def window(of: Window) -> WindowView:
         start=instant(of.start),
         end=instant(of.end),
         zone=of.zone,
-    )
-
-
-def rows(release: Release) -> tuple[RowView, ...]:
-    """The published table: a leaderboard by rank, everything else in the order stored."""
-    table = release.table
-    ordered = sorted(table.rows, key=lambda row: (row.rank is None, row.rank or 0))
-    return tuple(_row(row, table) for row in ordered)
-
-
-def headline(release: Release) -> Headline:
-    """The rows with the greatest and, for means, the least reliable value."""
-    known = [(Decimal(row.value.raw), row) for row in rows(release) if row.value is not None]
-    kind = release.job.statistic.kind
-    if not known:
-        return Headline(kind, None, None)
-    if kind == "leaderboard":
-        return Headline(kind, known[0][1], None)
-    ordered = [row for _, row in sorted(known, key=lambda pair: pair[0], reverse=True)]
-    return Headline(kind, ordered[0], ordered[-1] if len(ordered) > 1 else None)
-
-
-def estimates(release: Release) -> tuple[Estimate, ...]:
-    """The rows that a page shows, as a chart draws them."""
-    return tuple(
-        Estimate(
-            label=row.group,
-            value=None if row.value is None else row.value.number,
-            lower=row.lower.number,
-            upper=row.upper.number,
-            text="" if row.value is None else row.value.text,
-            rank=f"{row.rank}" if row.rank is not None else "",
-        )
-        for row in rows(release)[: statistic(release).top]
     )
 
 
@@ -98,44 +59,64 @@ def epsilon(account: Account, units: int) -> str:
 
 
 def account(of: Account, root: str, *, after: Published | None = None) -> AccountView:
-    """The account as it stands, or as it stood right after a release."""
-    terms = of.terms
+    """The account as it stands, or as it stood and was described right after a release."""
+    terms, about = of.terms, of.about if after is None else after.about
     entries = [e for e in of.entries if after is None or e.seq <= after.entry.seq]
     spent = entries[-1].spent.units
     left = terms.cap - spent
+    kinds = Counter(entry.kind for entry in entries)
     return AccountView(
         name=terms.account,
         href=root + link(account_folder(terms.account)),
         unit=terms.unit,
-        unit_name=of.about.unit_name,
+        unit_name=about.unit_name,
+        population=about.population,
+        expected=_expected(terms, about),
         accountant=terms.accountant,
+        quantity=quantity(terms),
+        order=None if terms.order is None else f"{float(Fraction(terms.order)):g}",
         epsilon=figures.plain(terms.epsilon),
         delta=figures.plain(terms.delta),
+        reported_delta=figures.plain(terms.delta * (1 - terms.threshold_share)),
+        thresholds=_thresholds(terms, entries[-1]),
         cap=figures.rho(terms.cap),
         spent=figures.rho(spent),
         spent_epsilon=epsilon(of, spent),
         spent_percent=figures.percent_up(spent, terms.cap),
         left=figures.rho(left),
         left_percent=figures.percent_down(left, terms.cap),
-        releases=sum(entry.kind == "release" for entry in entries),
-        refusals=sum(entry.kind == "refusal" for entry in entries),
+        releases=kinds["release"],
+        records=kinds["record"],
+        refusals=kinds["refusal"],
+        stops=stops(entries),
         head_entry=entries[-1].seq,
         head=entries[-1].hash,
         updated=instant(entries[-1].charged_at),
     )
 
 
-def _row(row: Row, table: Table) -> RowView:
-    count = None if row.count is None else figures.fixed(row.count, table.count_decimals)
-    value = None if row.value is None else figures.fixed(row.value, table.decimals)
-    return RowView(
-        group=row.group,
-        value=value,
-        lower=figures.fixed(row.lower, table.decimals),
-        upper=figures.fixed(row.upper, table.decimals),
-        status=row.status,
-        count=count,
-        rank=row.rank,
-        rank_lower=row.rank_lower,
-        rank_upper=row.rank_upper,
-    )
+def quantity(terms: Terms) -> str:
+    """What the account adds up and caps: ρ, or ε at its order α*."""
+    return "ρ" if terms.order is None else "ε(α*)"
+
+
+def stopped_by(entry: Entry) -> str | None:
+    """Whether the job's ``share`` or the ``account`` refused; None for what was not refused."""
+    return entry.body.get("stopped_by") if entry.kind == "refusal" else None
+
+
+def stops(entries: Iterable[Entry]) -> tuple[str, ...]:
+    """What stopped any of them: "account", "share" or both, in this order."""
+    return tuple(sorted({stop for entry in entries if (stop := stopped_by(entry))}))
+
+
+def _thresholds(terms: Terms, last: Entry) -> ThresholdView | None:
+    if not terms.threshold_share:
+        return None
+    return ThresholdView(figures.delta0(terms.delta_cap), figures.delta0(last.spent.delta0))
+
+
+def _expected(terms: Terms, about: About) -> str | None:
+    if about.population is None:
+        return None
+    return figures.significant(Fraction(terms.delta) * about.population, 3)

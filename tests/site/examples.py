@@ -9,7 +9,17 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
-from release.accounting import ACCOUNTANTS, RHO_UNITS, Composed, Gaussian, per_release_charge
+from release.accounting import (
+    RHO_UNITS,
+    Budget,
+    Charge,
+    Composed,
+    Event,
+    Gaussian,
+    PureDP,
+    Spend,
+    per_release_charge,
+)
 from release.ledger.chain import GENESIS, entry_hash
 from release.ledger.records import (
     About,
@@ -147,8 +157,16 @@ def leaderboard_release(job: Job, week: int) -> Release:
 class Book:
     """Writes one account's record as a ledger would."""
 
-    def __init__(self, name: str = "ratings", epsilon: str = "1.5", accountant: str = "gdp"):
-        delta = Decimal("1e-6")
+    def __init__(
+        self,
+        name: str = "ratings",
+        epsilon: str = "1.5",
+        accountant: str = "gdp",
+        threshold_share: str = "0",
+        replaces: str | None = None,
+    ):
+        delta, aside = Decimal("1e-6"), Decimal(threshold_share)
+        budget = Budget.open(accountant, Decimal(epsilon), delta, aside)
         self.terms = Terms(
             account=name,
             epsilon=Decimal(epsilon),
@@ -156,7 +174,11 @@ class Book:
             accountant=accountant,
             unit="customer_id",
             time_zone=ZONE,
-            cap=ACCOUNTANTS[accountant].cap(Decimal(epsilon), delta),
+            order=None if budget.order is None else str(budget.order),
+            cap=budget.cap,
+            threshold_share=aside,
+            delta_cap=budget.delta_cap,
+            replaces=replaces,
         )
         self.about = About(
             title="Kitchen shop",
@@ -179,21 +201,31 @@ class Book:
         job: str | None = None,
         window: Window | None = None,
         charge: int = 0,
-        event: dict[str, Any] | None = None,
+        delta0: int = 0,
+        event: Event | None = None,
         body: dict[str, Any] | None = None,
     ) -> Entry:
         before = self.entries[-1] if self.entries else None
+        sums = before.sums if before else Spend()
+        charged = charge if self.terms.order is None else 0
         entry = Entry(
             account=self.terms.account,
             seq=len(self.entries) + 1,
             kind=kind,
             job=job,
             window=window,
+            start=None if window is None else window.start,
+            end=None if window is None else window.end,
             charged_at=OPENED + timedelta(seconds=7 * len(self.entries)),
-            charge=charge,
-            spent=(before.spent if before else 0) + charge,
-            job_spent=sum(e.charge for e in self.entries if e.job == job) + charge,
-            event=event,
+            charge=Charge(charge, delta0),
+            spent=Charge(
+                (before.spent.units if before else 0) + charge,
+                (before.spent.delta0 if before else 0) + delta0,
+            ),
+            job_spent=sum(e.charge.units for e in self.entries if job and e.job == job)
+            + (charge if job else 0),
+            event=None if event is None else event.to_json(),
+            sums=sums.plus(event, charged=charged) if event else sums,
             body=body or {},
             previous=before.hash if before else GENESIS,
             hash="",
@@ -207,7 +239,9 @@ class Book:
         noise = release.job.noise
         assert noise.releases is not None
         charge = per_release_charge(self.terms.cap, Fraction(noise.share), noise.releases)
-        release = release.model_copy(update={"mechanism": calibrated(release.mechanism, charge)})
+        release = release.model_copy(
+            update={"mechanism": calibrated(release.mechanism, charge, self.terms)}
+        )
         parts = [
             Gaussian(release.mechanism.sensitivity, sigma)
             for sigma in release.mechanism.sigma.values()
@@ -217,13 +251,27 @@ class Book:
             job=release.job.name,
             window=window,
             charge=charge,
-            event=Composed(tuple(parts)).to_json(),
+            event=Composed(tuple(parts)),
             body=release.model_dump(mode="json"),
         )
         self.releases[entry.seq] = release
 
-    def refuse(self, job: Job, window: Window) -> None:
-        self.append("refusal", job=job.name, window=window)
+    def describe(self, **changes: Any) -> None:
+        """Changes what pages say of the account."""
+        self.about = self.about.model_copy(update=changes)
+        self.append("project", body=self.about.model_dump(mode="json"))
+
+    def refuse(self, job: Job, window: Window, stop: str = "share") -> None:
+        assert job.noise.releases is not None
+        charge = per_release_charge(self.terms.cap, job.noise.share, job.noise.releases)
+        body = {"title": job.title, "refused_charge": charge, "stopped_by": stop}
+        self.append("refusal", job=job.name, window=window, body=body)
+
+    def record(self, event: Event, reason: str) -> Entry:
+        """Charges what was done elsewhere."""
+        charge, delta0 = self.terms.budget.charge(event)
+        body = {"reason": reason}
+        return self.append("record", charge=charge, delta0=delta0, event=event, body=body)
 
     def account(self) -> Account:
         return Account(
@@ -235,12 +283,13 @@ class Book:
         )
 
 
-def calibrated(mechanism: Mechanism, charge: int) -> Mechanism:
-    """The least σ whose Δ²/(2σ²) is within the charge, parted between the totals."""
+def calibrated(mechanism: Mechanism, charge: int, terms: Terms) -> Mechanism:
+    """The least σ whose Δ²/(2σ²), times the order of an account that has one, fits the charge."""
+    order = Fraction(terms.order or 1)
     split = {"count": Fraction(366, 1000), "sum": Fraction(634, 1000)}
     parts = split if len(mechanism.sigma) == 2 else {"count": Fraction(1)}
     squares = {
-        total: math.ceil(Fraction(mechanism.sensitivity**2 * RHO_UNITS) / (2 * part * charge))
+        total: math.ceil(order * mechanism.sensitivity**2 * RHO_UNITS / (2 * part * charge))
         for total, part in parts.items()
     }
     sigma = {total: math.isqrt(square - 1) + 1 for total, square in squares.items()}
@@ -267,9 +316,8 @@ def nasty() -> Account:
     """Names that must come out as text, in every place where a name is shown."""
     book = Book("visits", accountant="zcdp")
     title = '<b>Ratings</b> & "more" =1+1'
-    book.about = book.about.model_copy(
-        update={"title": "<i>Shop</i>", "unit_name": "<u>guest</u>"}
-    )
+    book.describe(title="<i>Shop</i>", unit_name="<u>guest</u>", population=20_000)
+    book.record(PureDP(1e-3, 5), "<b>trained</b> & \u202emore")
     mean, board = means(NASTY, title), leaderboard(NASTY, top=8)
     for number in range(2):
         book.release(mean_release(mean, number), week(number))

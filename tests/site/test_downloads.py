@@ -3,11 +3,12 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from datetime import date
+from decimal import Decimal
 from typing import Any
 
 import pytest
 
-from release.accounting import RHO_UNITS, epsilons, event_from_json
+from release.accounting import RHO_UNITS, Laplace, Spend, epsilons, event_from_json
 from release.errors import LedgerError
 from release.ledger.chain import canonical, digest
 from release.site import render
@@ -29,14 +30,15 @@ def test_epsilon_can_be_computed_again_from_a_release_alone(name: str) -> None:
     document = strict(FILES[name])
     rho = event_from_json(document["event"]).rho()
     assert rho is not None
-    charge = round(document["rho"]["release"] * RHO_UNITS)
+    charge = document["filter"]["charge"]
     assert 0.999 * charge < rho * RHO_UNITS <= charge
-    for part in ("release", "account_to_date"):
-        units = round(document["rho"][part] * RHO_UNITS)
-        for formula, bound in epsilons(units, document["delta"]).items():
-            shown = document["epsilon"][part][formula]
-            assert bound is not None
-            assert bound <= shown < bound + 1.01e-4
+    to_date = Spend.from_json(document["sums"]).total_curve()
+    for key, curve in (("release", None), ("account_to_date", to_date)):
+        part = document["odometer"][key]
+        units = round(part["rho"] * RHO_UNITS)
+        for formula, bound in epsilons(units, part["delta"], curve).items():
+            shown = part["epsilon"][formula]
+            assert shown == bound if bound is None else bound <= shown < bound + 1.01e-4
 
 
 def test_a_release_states_its_window_and_parameters() -> None:
@@ -51,27 +53,51 @@ def test_a_release_states_its_window_and_parameters() -> None:
         "time_zone": "Europe/London",
     }
     assert document["contribution"]["max_groups"] == 5
-    assert document["budget"]["epsilon"] == 1.5
-    assert document["delta"] == 1e-6
+    assert document["filter"]["epsilon"] == 1.5
+    assert document["filter"]["delta"] == 1e-6
     assert document["rows"][0].keys() >= {"group", "value", "lower", "upper", "status", "rank"}
 
 
 @pytest.mark.parametrize("name", [name for name in FILES if name.endswith("ledger.json")])
 def test_the_chain_can_be_computed_again_from_the_ledger_file_alone(name: str) -> None:
     document = strict(FILES[name])
-    previous, spent = "0" * 64, 0
+    previous, spent, delta = "0" * 64, 0, 0
     for entry in document["entries"]:
         spent += entry["charge"]
-        assert entry["spent"] == spent
+        delta += entry["delta_charge"]
+        assert (entry["spent"], entry["delta_spent"]) == (spent, delta)
+        assert (entry["sums"]["rho"], entry["sums"]["delta0"]) == (spent, delta)
         assert entry["previous"] == previous
-        aside = ("hash", "rho", "rho_to_date")
-        said = {key: value for key, value in entry.items() if key not in aside}
+        said = {key: value for key, value in entry.items() if key != "hash"}
         previous = digest(canonical(said))
         assert entry["hash"] == previous
-        assert round(entry["rho"] * RHO_UNITS) == entry["charge"]
     assert document["head"] == previous
-    left = round(document["left"]["rho"] * RHO_UNITS)
-    assert left == round(document["budget"]["cap"] * RHO_UNITS) - spent
+    assert document["filter"]["left"] == document["filter"]["cap"] - spent
+
+
+@pytest.mark.parametrize("accountant", ["zcdp", "rdp"])
+def test_the_odometer_counts_what_was_recorded_from_elsewhere(accountant: str) -> None:
+    book, event = Book(accountant=accountant), Laplace(1, 30)
+    book.record(event, "a model trained elsewhere")
+    book.release(mean_release(means(), 0), week(0))
+    files = render([book.account()], templates=None)
+    record, release = strict(files["accounts/ratings/ledger.json"])["entries"][2:]
+    assert (record["kind"], record["job"], record["window"]) == ("record", None, None)
+    assert event_from_json(record["event"]) == event
+    delta = Decimal("1e-6")
+    shown = strict(files["jobs/category-ratings/2026-01-05/release.json"])["odometer"]
+    both = Spend.from_json(release["sums"])
+    assert both.curve == Spend().plus(event).curve
+    for part, sums in (
+        ("account_to_date", both),
+        ("release", book.account().alone(book.entries[-1])),
+    ):
+        for formula, bound in sums.epsilons(delta).items():
+            known = shown[part]["epsilon"][formula]
+            assert known == bound if bound is None else bound <= known < bound + 1.01e-4
+    # Laplace noise is no Gaussian noise, so no formula for that alone covers both.
+    assert shown["account_to_date"]["epsilon"]["gdp"] is None
+    assert shown["release"]["epsilon"]["gdp"] is not None
 
 
 def test_a_file_of_no_reliable_row_keeps_its_columns() -> None:

@@ -134,7 +134,7 @@ def test_page_and_json_state_the_same_cost(folder: str) -> None:
     formulas = {row["Formula"].split(":")[0]: row for row in table(page, 2)}
     for part, column in (("release", "This release"), ("account_to_date", "To date")):
         shown = {name: float(row[column]) for name, row in formulas.items()}
-        assert shown == document["epsilon"][part]
+        assert shown == document["odometer"][part]["epsilon"]
     totals = {row["Total"]: row for row in table(page, 1)}
     for total, sigma in document["mechanism"]["sigma"].items():
         assert int(totals[total]["σ, steps"].replace(",", "")) == sigma
@@ -142,7 +142,7 @@ def test_page_and_json_state_the_same_cost(folder: str) -> None:
         assert float(totals[total]["σ"].replace(",", "")) == pytest.approx(in_units, rel=1e-5)
     # Each part is rounded up, so together they may pass the charge by a unit of 1e-12 each.
     parts = sum(float(row["Cost, ρ"]) for row in totals.values())
-    assert 0 <= parts - document["rho"]["release"] + 1e-8 <= 1.1e-8
+    assert 0 <= parts - document["odometer"]["release"]["rho"] + 1e-8 <= 1.1e-8
 
 
 def test_a_leaderboard_page_shows_its_top_and_the_file_all() -> None:
@@ -157,7 +157,7 @@ def test_a_leaderboard_page_shows_its_top_and_the_file_all() -> None:
         "Estimated highest: Cutlery, about 4.38. Estimated lowest: Coffee, about 3.40.",
         "Each customer is protected as a whole, for the whole life of this data",
         "ε = 1.5 at most, at δ = 1e-6; weeks add up",
-        "up to and with this one have used ε = 1.3735 of it",
+        "up to and with this one has used ε = 1.3735 of it",
         "changes by a factor of 4.49 at most",
         "all rows that share one value of the column customer_id",
         "add or remove one whole privacy unit",
@@ -236,16 +236,17 @@ def test_a_job_page_lists_every_window_the_newest_first() -> None:
     assert [re.findall(r"week (\S+)", item.text())[0] for item in items] == [
         f"2026-W{number:02}" for number in range(13, 1, -1)
     ]
-    said = "refused: the budget does not allow it; nothing was computed and nothing charged"
+    said = "refused: the statistic’s share of the budget does not allow it; nothing was computed"
     assert [said in item.text() for item in items] == [True] * 2 + [False] * 10
 
 
 def test_a_job_that_was_only_ever_refused_has_a_page() -> None:
     book = Book(epsilon="0")
-    book.refuse(means(), week(0))
+    book.refuse(means(title="Never seen"), week(0), "account")
     files = render([book.account()], templates=None)
-    assert "Nothing of this statistic has been published." in words("index.html", files)
-    assert "refused: the budget" in words("jobs/category-ratings/index.html", files)
+    assert "Never seen Nothing of this statistic has been published." in words("index.html", files)
+    assert "refused: the account’s budget" in words("jobs/category-ratings/index.html", files)
+    assert "Never seen" in words("jobs/category-ratings/index.html", files)
     assert "ε = 0.0000 of 0, the most" in words("accounts/ratings/index.html", files)
 
 
@@ -254,9 +255,9 @@ def test_the_budget_page_lists_every_entry_with_its_sums() -> None:
     rows = table(read(SHOP["accounts/ratings/index.html"]))
     assert [int(row["No."]) for row in rows] == [e.seq for e in reversed(account.entries)]
     for row, entry in zip(rows, reversed(account.entries), strict=True):
-        assert round(float(row["Charge, ρ"]) * 10**12) == entry.charge
-        assert round(float(row["Sum, ρ"]) * 10**12) == entry.spent
-        epsilon = ACCOUNTANTS["gdp"].epsilon(entry.spent, account.terms.delta)
+        assert round(float(row["Charge, ρ"]) * 10**12) == entry.charge.units
+        assert round(float(row["Sum, ρ"]) * 10**12) == entry.spent.units
+        epsilon = ACCOUNTANTS["gdp"].epsilon(entry.spent.units, account.terms.delta)
         assert epsilon <= float(row["Sum, ε"]) < epsilon + 1e-4
     said = words("accounts/ratings/index.html")
     assert "spent ε = 1.5000 of 1.5" in said
@@ -269,7 +270,7 @@ def test_the_budget_page_lists_every_entry_with_its_sums() -> None:
 def test_a_zcdp_account_counts_by_its_own_formula() -> None:
     account = nasty()
     said = words("accounts/visits/index.html", render([account], templates=None))
-    spent = ACCOUNTANTS["zcdp"].epsilon(account.entries[-1].spent, account.terms.delta)
+    spent = ACCOUNTANTS["zcdp"].epsilon(account.last.spent.units, account.terms.delta)
     shown = re.search(r"spent ε = (\S+) of", said)
     assert shown is not None
     assert spent <= float(shown[1]) < spent + 1e-4
