@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import difflib
 import io
+import os
 import re
 import tomllib
 from collections import Counter
@@ -54,23 +55,38 @@ def read(folder: Path) -> Files:
     faults: list[Fault] = []
     document = _named(_toml(folder, PROJECT_FILE, faults), faults)
     top = _model(_ProjectFile, document, PROJECT_FILE, faults)
-    jobs = list(_jobs(folder, faults))
+    jobs = list(_jobs(folder, _sources(document, folder), faults))
     if top is not None:
-        faults += _across(top, jobs)
+        faults += [*_across(top, jobs, folder), *_exposed(top, folder)]
     if faults or top is None:
         raise ConfigError(faults)
     found = tuple(job for job in jobs if job is not None)
     return Files(folder, top.project, top.dataset, found)
 
 
-def _jobs(folder: Path, faults: list[Fault]) -> Iterator[Job | None]:
+def _sources(document: Mapping[str, Any] | None, folder: Path) -> set[Path]:
+    """The files that hold private rows, as far as they can be told from a faulty file."""
+    tables = document.get("dataset") if document else None
+    named = [
+        table["source"]
+        for table in (tables.values() if isinstance(tables, dict) else ())
+        if isinstance(table, dict) and isinstance(table.get("source"), str)
+    ]
+    return {_resolved(folder, name) for name in named if "\0" not in name}
+
+
+def _resolved(folder: Path, name: str) -> Path:
+    return Path(os.path.realpath(folder / name))
+
+
+def _jobs(folder: Path, private: set[Path], faults: list[Fault]) -> Iterator[Job | None]:
     for path in sorted((folder / JOBS_FOLDER).glob("*.toml")):
         file = f"{JOBS_FOLDER}/{path.name}"
         if not NAME.fullmatch(path.stem):
             faults.append(Fault(file, "", "the file's name is the job's name", NAME_RULE))
         document = _toml(folder, file, faults)
         if document is not None:
-            _listed(document, folder, file, faults)
+            _listed(document, folder, file, private, faults)
             document = _with_name(document, path.stem, (file, "name"), faults)
         yield _model(Job, document, file, faults)
 
@@ -113,7 +129,9 @@ def _named(document: dict[str, Any] | None, faults: list[Fault]) -> dict[str, An
     return {**document, "dataset": named}
 
 
-def _listed(document: dict[str, Any], folder: Path, file: str, faults: list[Fault]) -> None:
+def _listed(
+    document: dict[str, Any], folder: Path, file: str, private: set[Path], faults: list[Fault]
+) -> None:
     """Puts the names that a group file holds in the place of its path."""
     statistic = document.get("statistic")
     if not isinstance(statistic, dict):
@@ -125,7 +143,7 @@ def _listed(document: dict[str, Any], folder: Path, file: str, faults: list[Faul
         return
     listing = statistic["groups"]
     try:
-        names = _names(folder / listing, statistic.get("by"))
+        names = _names(folder / listing, statistic.get("by"), private)
     except (OSError, ValueError, csv.Error) as error:
         found = str(error) if isinstance(error, ValueError) else f"{listing!r} cannot be read"
         allowed = "must be a list, a .txt file of one name a line, or a .csv file with a header"
@@ -135,7 +153,10 @@ def _listed(document: dict[str, Any], folder: Path, file: str, faults: list[Faul
     document["statistic"] = {**statistic, "groups": names, "groups_file": listing}
 
 
-def _names(path: Path, column: Any) -> list[str]:
+def _names(path: Path, column: Any, private: set[Path]) -> list[str]:
+    # Groups are published as they are listed, and quoted by faults.
+    if Path(os.path.realpath(path)) in private:
+        raise ValueError(f"{path.name!r} is the source of a dataset, whose rows are private")
     if path.suffix not in {".txt", ".csv"}:
         raise ValueError(f"{path.name!r} is neither a .txt nor a .csv file")
     try:
@@ -252,10 +273,10 @@ def _keys_of(model: type[BaseModel]) -> set[str]:
     return set(model.model_fields) - {"name", "groups_file"}
 
 
-def _across(top: _ProjectFile, jobs: Sequence[Job | None]) -> Iterator[Fault]:
+def _across(top: _ProjectFile, jobs: Sequence[Job | None], folder: Path) -> Iterator[Fault]:
     """What no file shows by itself."""
     yield from _badly_named(top.dataset)
-    yield from _twice_paid(top.dataset)
+    yield from _twice_paid(top.dataset, folder)
     yield from _replaced(top.dataset)
     known = [job for job in jobs if job is not None]
     for job in known:
@@ -271,20 +292,46 @@ def _across(top: _ProjectFile, jobs: Sequence[Job | None]) -> Iterator[Fault]:
 
 
 def _badly_named(datasets: Mapping[str, Dataset]) -> Iterator[Fault]:
-    for name in datasets:
+    for name, dataset in datasets.items():
+        if dataset.table is not None and not dataset.source.lower().endswith(".duckdb"):
+            yield Fault(
+                PROJECT_FILE,
+                f"dataset.{name}.table",
+                f"is {dataset.table!r}, but {dataset.source!r} holds no tables",
+                "must be left out, but for a .duckdb file",
+            )
         if not NAME.fullmatch(name):
             yield Fault(PROJECT_FILE, f"dataset.{name}", "is not a name", NAME_RULE)
 
 
-def _twice_paid(datasets: Mapping[str, Dataset]) -> Iterator[Fault]:
+def _exposed(top: _ProjectFile, folder: Path) -> Iterator[Fault]:
+    """A site that is put on the web must not take private rows or the ledger's key along."""
+    site = _resolved(folder, top.project.site)
+    ledger = top.project.ledger.removeprefix("sqlite:///")
+    kept = [PROJECT_FILE, JOBS_FOLDER, ledger, *(each.source for each in top.dataset.values())]
+    for name in kept:
+        path = _resolved(folder, name)
+        if path.is_relative_to(site) or site.is_relative_to(_resolved(folder, JOBS_FOLDER)):
+            yield Fault(
+                PROJECT_FILE,
+                "project.site",
+                f"is {top.project.site!r}, which holds {name!r}",
+                "must be a folder for the pages alone",
+            )
+            return
+
+
+def _twice_paid(datasets: Mapping[str, Dataset], folder: Path) -> Iterator[Fault]:
     # A second account over the same people would hand their budget out a second time.
-    same = Counter((Path(each.source), each.table, each.unit) for each in datasets.values())
+    same = Counter(
+        (_resolved(folder, each.source), each.table, each.unit) for each in datasets.values()
+    )
     for (source, _, unit), count in same.items():
         if count > 1:
             yield Fault(
                 PROJECT_FILE,
                 "dataset",
-                f"{count} datasets read {unit!r} of '{source}', each with a budget of its own",
+                f"{count} datasets read {unit!r} of '{source.name}', each with its own budget",
                 "one source and privacy unit must be one dataset, shared by its jobs",
             )
 

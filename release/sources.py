@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import csv
 import gzip
+import os
 import re
 import shutil
 import tempfile
@@ -47,6 +48,7 @@ ISO_FORMATS = (
     *(f"%Y-%m-%d{mark}%H:%M{rest}" for rest in (":%S", ":%S.%f", "") for mark in " T"),
     "%Y-%m-%d",
 )
+SPILL = "dp-release-"
 SUFFIXES = (".csv", ".csv.gz", ".ndjson", ".jsonl", ".parquet", ".duckdb")
 # How lines become rows: never in parallel, since whether a quoted line break then is an error
 # depends on the rows; never strictly, since one bad row then takes others with it.
@@ -142,7 +144,8 @@ def open_rows(
     wanted = {"unit": dataset.unit, "key": by, "time": dataset.time}
     if value is not None:
         wanted["value"] = value
-    spill = tempfile.mkdtemp(prefix="dp-release-")
+    _sweep()
+    spill = tempfile.mkdtemp(prefix=f"{SPILL}{os.getpid()}-")
     try:
         with fence(where, "open the source"):
             backend = _connect(Path(spill))
@@ -159,6 +162,24 @@ def open_rows(
             backend.disconnect()
     finally:
         shutil.rmtree(spill, ignore_errors=True)
+
+
+def _sweep() -> None:
+    """Removes what processes that were killed have left of their spill."""
+    for path in Path(tempfile.gettempdir()).glob(f"{SPILL}*-*"):
+        owner = path.name.removeprefix(SPILL).partition("-")[0]
+        if owner.isdecimal() and not _alive(int(owner)):
+            shutil.rmtree(path, ignore_errors=True)
+
+
+def _alive(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except OSError:
+        return True  # another user's
+    return True
 
 
 def _connect(spill: Path) -> Any:
@@ -418,6 +439,12 @@ def _finite(number: ir.Column) -> ir.Column:
 def _time(column: ir.Column, dataset: Dataset, where: str) -> ir.Column:
     kind = column.type()
     if kind.is_timestamp():
+        # The engine turns seconds and milliseconds into microseconds, and fails for a row whose
+        # time then overflows.
+        if kind.scale in {0, 3}:
+            raise _refused(
+                where, column, "times are read in microseconds", "Keep them in microseconds."
+            )
         return column
     if kind.is_date():
         return column  # dates reach further than timestamps, so a cast could fail for one row
@@ -440,10 +467,14 @@ def _read_time(column: ir.Column, dataset: Dataset, pattern: str, where: str) ->
     import duckdb
     import ibis
 
-    formats = ISO_FORMATS if pattern == "iso" else (pattern,)
+    if pattern == "iso":
+        # An offset makes an instant of a row's time, whose local clock reading is then taken.
+        offset = tuple(f"{form}%z" for form in ISO_FORMATS if "%H" in form)
+        local = _clock(dataset.time_zone, _parsed(column, offset, zoned=True))
+        return ibis.coalesce(_parsed(column, ISO_FORMATS, zoned=False), local)
     kind = "SELECT typeof(try_strptime('', ?))"
     try:
-        (found,) = column.get_backend().con.execute(kind, [formats[0]]).fetchone()
+        (found,) = column.get_backend().con.execute(kind, [pattern]).fetchone()
     except duckdb.Error:
         found = None
     if found is None:
@@ -451,15 +482,32 @@ def _read_time(column: ir.Column, dataset: Dataset, pattern: str, where: str) ->
             f"{where}: {pattern!r} is not a pattern for times",
             hint=f"Mend `time_format` of [dataset.{dataset.name}].",
         )
-    zoned = found == "TIMESTAMP WITH TIME ZONE"
-    if zoned:
-        column = column.re_replace(r"Z\s*$", "+00:00")
+    return _parsed(column, (pattern,), zoned=found == "TIMESTAMP WITH TIME ZONE")
+
+
+def _parsed(column: ir.Column, formats: Sequence[str], *, zoned: bool) -> ir.Column:
+    import ibis
+
+    kind = "timestamp('UTC')" if zoned else "timestamp"
 
     @ibis.udf.scalar.builtin(  # type: ignore[untyped-decorator]
-        name="try_strptime",
-        signature=(("string", "string"), "timestamp('UTC')" if zoned else "timestamp"),
+        name="try_strptime", signature=(("string", "string"), kind)
     )
     def parsed(text: Any, pattern: Any) -> Any:
         """The engine's own reading, NULL where the text does not fit."""
 
+    if zoned:
+        column = column.re_replace(r"Z\s*$", "+00:00")
     return ibis.coalesce(*(parsed(column, form) for form in formats))
+
+
+def _clock(zone: str, instant: ir.Column) -> ir.Column:
+    import ibis
+
+    @ibis.udf.scalar.builtin(  # type: ignore[untyped-decorator]
+        name="timezone", signature=(("string", "timestamp('UTC')"), "timestamp")
+    )
+    def timezone(zone: Any, instant: Any) -> Any:
+        """What the clocks of a zone read at an instant."""
+
+    return timezone(zone, instant)

@@ -98,6 +98,7 @@ BAD_JOBS = {
     "rho-infinite": ("noise.rho", "is Infinity", "a number"),
     "rho-nan": ("noise.rho", "is NaN", "a number"),
     "rho-negative": ("noise.rho", "is -0.01", "a number"),
+    "rho-too-little": ("noise.rho", "is 9.99E-10", "a number, at least 1E-9"),
     "rho-too-large": ("noise.rho", f"is 1E+999999 ({SIZE})", "a number"),
     "rho-zero": ("noise.rho", "is 0.0", "a number"),
     "schedule-missing": ("schedule", "is missing", '"daily", "weekly"'),
@@ -147,6 +148,7 @@ ADDRESS = '"sqlite:///state/ledger.db"'
 ZONE = "an IANA time zone"
 EPSILON = "a number from 0 to 1000000"
 DELTA = "a number above 0 and below 1"
+PART = "the part of δ for thresholds, at least 0 and below 1"
 WAIT = "above 0 and at most 3600"
 BAD_PROJECTS = {
     "accountant-unknown": (f"{BUDGET}.accountant", "is 'pld'", '"gdp" (the default)'),
@@ -178,11 +180,33 @@ BAD_PROJECTS = {
     "not-toml": ("", "is not TOML: Expected ']'", "mend the syntax"),
     "number-beyond-all-sense": ("", SENSE, "mend"),
     "one-source-twice": ("dataset", "2 datasets read 'customer_id'", "one dataset, shared"),
+    "population-text": (f"{DATASET}.population", "is '20000'", "how many units"),
+    "population-true": (f"{DATASET}.population", "is true", "how many units"),
+    "population-with-a-point": (f"{DATASET}.population", "is 2E+4", "how many units"),
+    "population-zero": (f"{DATASET}.population", "is 0", "how many units"),
     "project-missing": ("project", "is missing", "title, ledger and site"),
     "reason-of-two-lines": (f"{BUDGET}.reason", LINE, "one line"),
+    "replaces-a-dataset": (
+        f"{DATASET}.replaces",
+        "is 'visits', which is still",
+        "[dataset.visits]",
+    ),
+    "replaces-itself": (f"{DATASET}.replaces", "is 'ratings', which is still", "no longer used"),
+    "replaces-number": (f"{DATASET}.replaces", "is 1", "the account whose spend"),
+    "site-among-the-jobs": ("project.site", "is 'jobs/site', which holds", "for the pages alone"),
+    "site-holds-a-source": ("project.site", "holds 'site/ratings.parquet'", "the pages alone"),
+    "site-holds-the-ledger": ("project.site", "holds 'site/ledger.db'", "for the pages alone"),
+    "site-holds-the-project": ("project.site", "holds 'dp-release.toml'", "for the pages alone"),
+    "source-twice-by-another-path": ("dataset", "2 datasets read 'customer_id'", "one dataset"),
+    "table-of-a-file": (f"{DATASET}.table", "holds no tables", "but for a .duckdb file"),
+    "replaces-two": (f"{DATASET}.replaces", "is a list of 2", "the account whose spend"),
     "site-missing": ("project.site", "is missing", "the folder"),
     "source-missing": (f"{DATASET}.source", "is missing", ".parquet"),
     "source-number": (f"{DATASET}.source", "is 1", ".parquet"),
+    "threshold-share-nan": (f"{BUDGET}.threshold_share", "is NaN", PART),
+    "threshold-share-negative": (f"{BUDGET}.threshold_share", "is -0.1", PART),
+    "threshold-share-one": (f"{BUDGET}.threshold_share", "is 1", PART),
+    "threshold-share-text": (f"{BUDGET}.threshold_share", "is '0.1' (not a number)", PART),
     "time-missing": (f"{DATASET}.time", "is missing", "the column"),
     "time-zone-missing": (f"{DATASET}.time_zone", "is missing", ZONE),
     "time-zone-of-the-machine": (f"{DATASET}.time_zone", "is 'localtime' (no such", ZONE),
@@ -443,3 +467,15 @@ def test_any_bytes_give_specs_or_faults(content: bytes) -> None:
         Path(name, PROJECT_FILE).write_bytes(content)
         with pytest.raises(ConfigError):
             read(Path(name))
+
+
+def test_a_source_is_no_list_of_groups_and_its_rows_are_not_quoted(tmp_path: Path) -> None:
+    statistic = {**mean_job()["statistic"], "groups": "alias.csv"}
+    jobs = {"job": mean_job(statistic=statistic)}
+    write_project(tmp_path, jobs=jobs, dataset={"source": "rows.csv", "time_format": "iso"})
+    (tmp_path / "rows.csv").write_text("category\nSECRET\nSECRET\n")
+    (tmp_path / "alias.csv").symlink_to("rows.csv")
+    with pytest.raises(ConfigError, match="is the source of a dataset") as caught:
+        read(tmp_path)
+    assert [fault.key for fault in caught.value.faults] == ["statistic.groups"]
+    assert "SECRET" not in str(caught.value)

@@ -220,6 +220,20 @@ def test_dates_and_zoned_times_of_any_zone() -> None:
     assert counted(frame.assign(at=days))[0] == 1
 
 
+def test_an_offset_in_an_iso_time_is_an_instant(tmp_path: Path) -> None:
+    # London is an hour ahead of UTC in July: the week begins on Sunday at 23:00 UTC.
+    week = Window("week", date(2026, 7, 6), "Europe/London")
+    times = {
+        "2026-07-05T22:59:59Z": 0, "2026-07-05T23:00:00Z": 1, "2026-07-05T23:00Z": 1,
+        "2026-07-06 00:00:00.5+01:00": 1, "2026-07-05T23:59:59+01:00": 0,
+        "2026-07-06T04:30:00+0530": 1, "2026-07-12T23:30:00Z": 0, "2026-07-12T23:30:00": 1,
+        "2026-07-06T00:00:00+99:00": 0, "2026-07-06T00:00:00 Z Z": 0,
+    }  # fmt: skip
+    for text, inside in times.items():
+        for source in (ndjson(tmp_path, row(at=text)), csv(tmp_path, f"u,Tea,{text},1")):
+            assert counted(source, window=week)[0] == inside, text
+
+
 def test_a_time_out_of_all_range_is_left_out(tmp_path: Path) -> None:
     others = {"who": [1, 1], "what": ["Tea", "Tea"], "price": [1.0, 1.0]}
     days = pa.array([200_000_000, (date(2026, 1, 6) - date(1970, 1, 1)).days], pa.int32())

@@ -84,6 +84,8 @@ def create(path: Path) -> None:
                 f"{path}: the ledger is missing, but its write-ahead log is there",
                 hint="Put the ledger's file back beside its log.",
             )
+        # It holds the key that `sample` hashes with, which no page shows.
+        draft.chmod(0o600)
         with suppress(FileExistsError):
             path.hardlink_to(draft)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import date, datetime
 from typing import Any, cast
@@ -67,7 +68,9 @@ def head(connection: Connection, account: str) -> Head | None:
     record = select(entries).where(entries.c.account == account)
     opened = connection.execute(record.where(entries.c.seq == 1)).mappings().one()
     last = connection.execute(record.order_by(entries.c.seq.desc()).limit(1)).mappings().one()
-    return Head(Terms.model_validate_json(opened["body"]), key, entry_of(last))
+    # The filter believes the last entry's sums, and the first one's cap.
+    first, final = _intact(entry_of(opened)), _intact(entry_of(last))
+    return Head(Terms.model_validate(first.body), key, final)
 
 
 def settlement(connection: Connection, account: str, job: str, window: Window) -> Entry | None:
@@ -131,7 +134,7 @@ def account(connection: Connection, name: str) -> Account:
     """The account with its whole record."""
     entries, releases = schema.entries, schema.releases
     rows = select(entries).where(entries.c.account == name).order_by(entries.c.seq)
-    record = tuple(entry_of(row) for row in connection.execute(rows).mappings())
+    record = tuple(_chained(entry_of(row) for row in connection.execute(rows).mappings()))
     contents = select(releases.c.seq, releases.c.content).where(releases.c.account == name)
     return Account(
         terms=Terms.model_validate(record[0].body),
@@ -244,6 +247,27 @@ def entry_of(row: RowMapping) -> Entry:
             f"entry {row['seq']} of account {row['account']!r} cannot be read",
             hint="`dp-release ledger verify` names everything that is wrong.",
         ) from None
+
+
+def _intact(entry: Entry) -> Entry:
+    if entry.hash != entry_hash(entry):
+        raise LedgerError(
+            f"entry {entry.seq} of account {entry.account!r} was edited after it was written",
+            hint="`dp-release ledger verify` names everything that is wrong. Nothing was charged.",
+        )
+    return entry
+
+
+def _chained(entries: Iterable[Entry]) -> Iterator[Entry]:
+    before = GENESIS
+    for entry in entries:
+        if entry.previous != before:
+            raise LedgerError(
+                f"entry {entry.seq} of account {entry.account!r} does not follow the one before",
+                hint="`dp-release ledger verify` names everything that is wrong.",
+            )
+        before = entry.hash
+        yield _intact(entry)
 
 
 def _entry(row: RowMapping) -> Entry:

@@ -83,6 +83,26 @@ class Ledger:
         with self._reading() as connection:
             return [rows.account(connection, name) for name in rows.names(connection)]
 
+    def holds(self, account: str, hash_: str) -> bool:
+        """Whether an entry of the account has this hash."""
+        if not self.exists:
+            return False
+        entries = schema.entries
+        wanted = select(entries.c.seq).where(entries.c.account == account, entries.c.hash == hash_)
+        with self._reading() as connection:
+            return connection.execute(wanted).first() is not None
+
+    def open_accounts(self) -> list[str]:
+        """The accounts that no other has replaced, by name."""
+        if not self.exists:
+            return []
+        with self._reading() as connection:
+            return [
+                name
+                for name in rows.names(connection)
+                if rows.replacement(connection, name) is None
+            ]
+
     def verify(self) -> tuple[int, list[Finding]]:
         """How many entries there are, and everything that is wrong with any of them."""
         if not self.exists:

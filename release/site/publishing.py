@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
@@ -51,3 +52,19 @@ def _replace(path: Path, content: bytes) -> bool:
     finally:
         draft.unlink(missing_ok=True)
     return True
+
+
+def heads(site: Path) -> dict[str, str]:
+    """The hash of the last entry that each account's published record shows.
+
+    A record that cannot be read shows nothing: pages are made anew from the ledger, never the
+    other way round.
+    """
+    found = {}
+    for path in sorted(site.glob("accounts/*/ledger.json")):
+        try:
+            document = json.loads(path.read_bytes())
+            found[str(document["account"])] = str(document["head"])
+        except (OSError, ValueError, KeyError, TypeError):
+            continue
+    return found
