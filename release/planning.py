@@ -1,13 +1,13 @@
 """What jobs will cost and show, from public parameters alone: no row is read.
 
-The timeline asks the filter itself, window by window in the order of a run, so that its dates
-are those on which the budget will stop.
+The timeline asks the filter itself, window by window as each ends, so that its dates are those
+on which the budget will stop.
 """
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
@@ -20,7 +20,7 @@ from release.accounting import (
     rho_caps,
     share_cap,
 )
-from release.errors import UsageError
+from release.errors import ConfigError, UsageError
 from release.ledger.records import Terms
 from release.pipeline import LEAST_CHARGE, Plan, plan
 from release.specs import ONE, Job
@@ -53,19 +53,26 @@ class Step:
 
 
 def timeline(
-    plans: Mapping[str, Plan], first: Mapping[str, Window], position: Position
+    plans: Mapping[str, Plan], ahead: Mapping[str, Iterable[Window]], position: Position
 ) -> Iterator[Step]:
-    """The windows to come of one account's jobs, from each job's ``first`` unsettled one."""
+    """The windows to come of one account's jobs; ``ahead`` has each job's unsettled ones.
+
+    They are settled as they end, and those that end together in the order of a run: oldest
+    first, then by the job's name.
+    """
     spent, sums = position.spent, position.sums
     of_job = dict(position.of_job)
-    ahead = heapq.merge(
+    queue = heapq.merge(
         *(
-            [(window.start, name, window) for window in islice(_from(first[name]), MOST_WINDOWS)]
-            for name in sorted(plans)
+            [
+                (window.end, window.start, name, window)
+                for window in islice(ahead[name], MOST_WINDOWS)
+            ]
+            for name in plans
         )
     )
     stopped: set[str] = set()
-    for _, name, window in ahead:
+    for _, _, name, window in queue:
         one, before = plans[name], of_job.get(name, 0)
         if name in stopped:
             continue
@@ -91,10 +98,14 @@ def for_half_width(job: Job, terms: Terms, half_width: float, size: int) -> Plan
 
     Raises UsageError where the whole of the job's share is too little for it.
     """
-    low, high = LEAST_CHARGE, share_cap(terms.cap, job.noise.share)
+    low, high = LEAST_CHARGE - 1, share_cap(terms.cap, job.noise.share)
 
     def reaches(units: int) -> bool:
-        found = half_widths(plan(job, terms, units=units), [size])[size]
+        try:
+            one = plan(job, terms, units=units)
+        except ConfigError:
+            return False  # so little pays only for noise beyond what can be drawn
+        found = half_widths(one, [size])[size]
         return found is not None and found <= half_width
 
     if high <= low or not reaches(high):
@@ -109,12 +120,18 @@ def for_half_width(job: Job, terms: Terms, half_width: float, size: int) -> Plan
     return plan(job, terms, units=high)
 
 
+def rho_units(one: Plan, terms: Terms) -> int:
+    """The ρ of one release in whole units of 1e-12, as the ledger will add it up."""
+    # Noise on totals is Gaussian, so there is a ρ, whatever the account counts.
+    return Spend().plus(one.mechanism.event, charged=terms.rho_of(one.charge)).rho or 0
+
+
 def reach(one: Plan, terms: Terms) -> dict[str, int]:
     """How many such releases fit into the job's share of (ε, δ), by each formula.
 
     ``zcdp`` is the textbook's formula, for comparison.
     """
-    rho = Spend().plus(one.mechanism.event, charged=terms.rho_of(one.charge)).rho or 1
+    rho = rho_units(one, terms)
     caps = rho_caps(terms.budget.epsilon, terms.budget.delta)
     share = one.job.noise.share
     return {name: admissible_releases(share_cap(cap, share), rho) for name, cap in caps.items()}
@@ -132,9 +149,3 @@ def half_widths(one: Plan, sizes: Sequence[int]) -> dict[int, float | None]:
     spec = one.job.statistic
     statistic = STATISTICS[spec.kind]
     return {size: statistic.half_width(spec, one.mechanism.sigma, LEVEL, size) for size in sizes}
-
-
-def _from(window: Window) -> Iterator[Window]:
-    while True:
-        yield window
-        window = Window(window.kind, window.after, window.zone)

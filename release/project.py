@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -23,6 +24,8 @@ from release.statistics import STATISTICS
 from release.windows import Window, due
 
 Clock = Callable[[], datetime]
+# Control characters, and halves of characters, which no file can hold.
+UNPRINTABLE = frozenset({"Cc", "Cs", "Zl", "Zp"})
 Frames = Mapping[str, Any]
 """pandas frames to read in the place of a dataset's source, by the dataset's name."""
 
@@ -84,18 +87,13 @@ class Project:
     def open_accounts(self, now: datetime) -> None:
         """Opens the accounts that are new; records what pages say of each, where it changed.
 
-        Raises ConfigError where the files and an opened account disagree on its terms.
+        Raises ConfigError where the files and the ledger disagree on the terms of an account,
+        and RefusedError or AccountingError where one cannot take over what another has spent.
         """
-        faults: list[Fault] = []
-        opened = {name: self.ledger.terms(name) for name in self.files.datasets}
+        terms = self._all_terms()
         for name, dataset in self.files.datasets.items():
-            if (terms := opened[name]) is not None:
-                faults += _changed(dataset, terms)
-        if faults:
-            raise ConfigError(faults)
-        for name, dataset in self.files.datasets.items():
-            if opened[name] is None:
-                self.ledger.open_account(_terms(dataset), self._about(dataset), now)
+            if self.ledger.terms(name) is None:
+                self.ledger.open_account(terms[name], self._about(dataset), now)
             else:
                 self.ledger.describe(name, self._about(dataset), now)
 
@@ -104,43 +102,74 @@ class Project:
 
         Reads the files and the ledger's terms, and no data.
         """
+        faults: list[Fault] = []
         warnings: list[str] = []
-        for name, dataset in self.files.datasets.items():
-            terms = self.terms(name)
-            for job in self.files.jobs:
-                if job.dataset == name:
-                    warnings += _doubts(job, pipeline.plan(job, terms))
+        terms = self._all_terms()
+        for job in self.files.jobs:
+            try:
+                warnings += _doubts(job, pipeline.plan(job, terms[job.dataset]))
+            except ConfigError as error:
+                faults += error.faults
+        if faults:
+            raise ConfigError(faults)
+        for dataset in self.files.datasets.values():
             warnings += [*_doubtful_delta(dataset), *_unsaid(dataset)]
         return warnings
 
     def terms(self, name: str) -> Terms:
         """The terms of a dataset's account: as it was opened, or else as it would be.
 
-        Raises ConfigError where the file and the opened account disagree.
+        Raises ConfigError where the file and the ledger disagree.
         """
         dataset = self.files.datasets[name]
-        terms = self.ledger.terms(name) or _terms(dataset)
-        if faults := list(_changed(dataset, terms)):
+        opened = self.ledger.terms(name)
+        faults: list[Fault] = []
+        if opened is not None:
+            faults += _changed(dataset, opened)
+        elif dataset.replaces is not None and self.ledger.terms(dataset.replaces) is None:
+            faults.append(_never_opened(dataset))
+        if faults:
             raise ConfigError(faults)
-        return terms
+        return opened or _terms(dataset)
+
+    def _all_terms(self) -> dict[str, Terms]:
+        found: dict[str, Terms] = {}
+        faults: list[Fault] = []
+        for name in self.files.datasets:
+            try:
+                found[name] = self.terms(name)
+            except ConfigError as error:
+                faults += error.faults
+        if faults:
+            raise ConfigError(faults)
+        return found
 
     def timeline(self, plans: Mapping[str, Plan], terms: Terms) -> Iterator[Step]:
-        """What is to come of one account, if these are all of its jobs."""
-        first = {name: self._first_unsettled(one.job) for name, one in plans.items()}
+        """What is to come of one account, if these are all of its jobs.
+
+        Raises UsageError for an account that has yet to take over what another has spent.
+        """
         position = Position(terms, Charge(0), {}, Spend())
         if self.ledger.terms(terms.account) is not None:
             with self.ledger.looking(terms.account) as view:
                 of_job = {name: view.job_spent(name) for name in plans}
                 last = view.head.last
             position = Position(terms, last.spent, of_job, last.sums)
-        return planning.timeline(plans, first, position)
+        elif terms.replaces is not None:
+            raise UsageError(
+                f"account {terms.account!r} has not yet taken over what {terms.replaces!r} spent",
+                hint="Run `dp-release open` first.",
+            )
+        ahead = {name: self._unsettled(one.job) for name, one in plans.items()}
+        return planning.timeline(plans, ahead, position)
 
-    def _first_unsettled(self, job: Job) -> Window:
+    def _unsettled(self, job: Job) -> Iterator[Window]:
         settled = self.ledger.settled(job.dataset, job.name)
         window = Window(job.window, job.start, self.files.dataset_of(job).time_zone)
-        while window in settled:
+        while True:
+            if window not in settled:
+                yield window
             window = Window(window.kind, window.after, window.zone)
-        return window
 
     def due(self, now: datetime, jobs: Iterable[Job]) -> list[Due]:
         """What is due, oldest window first, then by the job's name."""
@@ -177,9 +206,15 @@ class Project:
     def record(self, account: str, event: Event, reason: str, now: datetime) -> Entry:
         """Charges what was done elsewhere to an account, which is opened if it was not.
 
-        Raises AccountingError for an event that the account cannot take and RefusedError for
-        one that does not fit, with nothing charged.
+        Raises UsageError for an unknown account and a reason that is not one line of text,
+        AccountingError for an event that the account cannot take and RefusedError for one that
+        does not fit, each with nothing charged.
         """
+        if not reason.strip() or any(unicodedata.category(char) in UNPRINTABLE for char in reason):
+            raise UsageError(
+                "the reason is empty, or holds a control character",
+                hint="Say in one line of text what was done.",
+            )
         if account not in self.files.datasets:
             raise UsageError(
                 f"there is no dataset {account!r}",
@@ -317,6 +352,15 @@ def _changed(dataset: Dataset, terms: Terms) -> Iterator[Fault]:
                 f"is {now}, but the account was opened with {opened}",
                 "an account's terms are fixed for its life: put the old value back",
             )
+
+
+def _never_opened(dataset: Dataset) -> Fault:
+    return Fault(
+        config.PROJECT_FILE,
+        f"dataset.{dataset.name}.replaces",
+        f"is {dataset.replaces!r}, and the ledger has no account of that name",
+        "must be an account that was opened: `dp-release budget` lists them",
+    )
 
 
 def _doubts(job: Job, plan: pipeline.Plan) -> Iterator[str]:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from decimal import Decimal
 from pathlib import Path
 
 import pytest
 import typer
 from pydantic import BaseModel
 
-from release import config, shipped
+from release import accounting, config, shipped
+from release.accounting import EVENTS, Charge, event_from_json
 from release.cli.commands import app
 from release.specs import Budget, Contribution, Dataset, Job, Leaderboard, Mean, Noise, Project
 
@@ -80,6 +83,19 @@ def test_the_examples_of_the_reference_are_a_project(tmp_path: Path) -> None:
     (tmp_path / "dp-release.toml").write_text(project, encoding="utf-8")
     (tmp_path / "jobs" / "category-ratings.toml").write_text(job, encoding="utf-8")
     assert [one.name for one in config.read(tmp_path).jobs] == ["category-ratings"]
+
+
+def test_the_form_of_every_event_is_shown_by_an_example() -> None:
+    text = (DOCS / "accounting.md").read_text(encoding="utf-8")
+    shown = dict(re.findall(r"^\| `([a-z-]+)` \| `({.*})` \|$", text, re.M))
+    assert shown.keys() == EVENTS.keys()
+    for name, example in shown.items():
+        event = event_from_json(json.loads(example))
+        assert event.type == name
+        assert event_from_json(event.to_json()) == event
+        # And an account that has set some of δ aside takes it.
+        budget = accounting.Budget.open("rdp", 8, Decimal("1e-6"), Decimal("0.1"))
+        assert budget.admits(Charge(0), budget.charge(event))
 
 
 def test_the_readme_shows_what_its_commands_print(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 """Events, their costs, conversions, filters and planning: pure functions of numbers."""
 
 from release.accounting.accountants import ACCOUNTANTS, Accountant, accountants_for
-from release.accounting.budget import Budget, Charge, Spend, admits, delta_charge
+from release.accounting.budget import Budget, Charge, Spend, admits, delta_charge, replay
 from release.accounting.conversions import (
     Best,
     edge_warning,
@@ -78,6 +78,7 @@ __all__ = [
     "per_release_charge",
     "rdp_epsilon",
     "reach",
+    "replay",
     "rho_caps",
     "share_cap",
     "zcdp_cap",

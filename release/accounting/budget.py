@@ -7,6 +7,9 @@ far: its ε is a bound where charges were fixed in advance, and else a descripti
 
 from __future__ import annotations
 
+import json
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
@@ -25,6 +28,7 @@ from release.accounting.exact import (
     checked_delta,
     exact,
 )
+from release.accounting.registry import Composed, event_from_json
 
 
 def admits(spent: int, charge: int, cap: int) -> bool:
@@ -168,3 +172,16 @@ class Spend:
         """The sums that ``to_json`` wrote."""
         curve = document["curve"]
         return cls(**{**document, "curve": None if curve is None else tuple(curve)})
+
+
+def replay(rows: Iterable[tuple[str, int]]) -> Spend:
+    """The sums of stored rows: each an event's JSON text and the ρ that was charged for it.
+
+    The same as one ``plus`` a row, in any order, but each distinct row is recomputed once.
+    Raises ``AccountingError`` for a text that describes no event.
+    """
+    spend = Spend()
+    for (text, charged), times in Counter(rows).items():
+        uses = Composed((event_from_json(json.loads(text)),), times)
+        spend = spend.plus(uses, charged=times * charged)
+    return spend

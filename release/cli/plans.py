@@ -170,6 +170,8 @@ def conversion(
 
 def worth(delta: Exact, epsilon: Exact) -> Document:
     """The other way: the largest ρ that (ε, δ) allows by each formula, rounded down."""
+    if epsilon < 0:
+        raise UsageError("--epsilon must not be below 0")
     caps = rho_caps(epsilon, delta)
     return {
         "epsilon": float(epsilon),
