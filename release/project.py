@@ -9,10 +9,10 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from release import config, pipeline, planning, site
-from release.accounting import AccountingError, Budget, Charge, Event, Spend, admissible_releases
+from release import agreement, config, pipeline, planning, site
+from release.accounting import Charge, Event, Spend
 from release.bounding import Totals, totals
-from release.errors import ConfigError, Fault, ReleaseError, SourceError, UsageError
+from release.errors import LedgerError, ReleaseError, SourceError, UsageError
 from release.ledger.records import About, Account, Entry, Terms
 from release.ledger.store import Ledger
 from release.noise import Sampler, gaussian
@@ -23,7 +23,6 @@ from release.specs import Dataset, Job
 from release.statistics import STATISTICS
 from release.windows import Window, due
 
-Clock = Callable[[], datetime]
 # Control characters, and halves of characters, which no file can hold.
 UNPRINTABLE = frozenset({"Cc", "Cs", "Zl", "Zp"})
 Frames = Mapping[str, Any]
@@ -87,62 +86,44 @@ class Project:
     def open_accounts(self, now: datetime) -> None:
         """Opens the accounts that are new; records what pages say of each, where it changed.
 
-        Raises ConfigError where the files and the ledger disagree on the terms of an account,
-        and RefusedError or AccountingError where one cannot take over what another has spent.
+        Raises ConfigError where the files and the ledger disagree, LedgerError where the
+        ledger is older than the published site, and RefusedError or AccountingError where an
+        account cannot take over what another has spent.
         """
-        terms = self._all_terms()
-        for name, dataset in self.files.datasets.items():
+        self._check_published()
+        for name, terms in self.terms().items():
+            about = self._about(self.files.datasets[name])
             if self.ledger.terms(name) is None:
-                self.ledger.open_account(terms[name], self._about(dataset), now)
+                self.ledger.open_account(terms, about, now)
             else:
-                self.ledger.describe(name, self._about(dataset), now)
+                self.ledger.describe(name, about, now)
+
+    def terms(self) -> dict[str, Terms]:
+        """The terms of every dataset's account; raises ConfigError with every disagreement."""
+        return agreement.agreed_terms(self.files, self.ledger)
+
+    def plans(self) -> dict[str, Plan]:
+        """What each release of each job costs; raises ConfigError with every fault."""
+        return agreement.agreed_plans(self.files, self.terms())
 
     def check(self) -> list[str]:
         """What is allowed but deserves a second look; raises ConfigError for what is not.
 
-        Reads the files and the ledger's terms, and no data.
+        Reads the files and the ledger, and no data.
         """
-        faults: list[Fault] = []
-        warnings: list[str] = []
-        terms = self._all_terms()
-        for job in self.files.jobs:
-            try:
-                warnings += _doubts(job, pipeline.plan(job, terms[job.dataset]))
-            except ConfigError as error:
-                faults += error.faults
-        if faults:
-            raise ConfigError(faults)
-        for dataset in self.files.datasets.values():
-            warnings += [*_doubtful_delta(dataset), *_unsaid(dataset)]
-        return warnings
+        return list(agreement.doubts(self.files, self.plans(), self.ledger))
 
-    def terms(self, name: str) -> Terms:
-        """The terms of a dataset's account: as it was opened, or else as it would be.
-
-        Raises ConfigError where the file and the ledger disagree.
-        """
-        dataset = self.files.datasets[name]
-        opened = self.ledger.terms(name)
-        faults: list[Fault] = []
-        if opened is not None:
-            faults += _changed(dataset, opened)
-        elif dataset.replaces is not None and self.ledger.terms(dataset.replaces) is None:
-            faults.append(_never_opened(dataset))
-        if faults:
-            raise ConfigError(faults)
-        return opened or _terms(dataset)
-
-    def _all_terms(self) -> dict[str, Terms]:
-        found: dict[str, Terms] = {}
-        faults: list[Fault] = []
-        for name in self.files.datasets:
-            try:
-                found[name] = self.terms(name)
-            except ConfigError as error:
-                faults += error.faults
-        if faults:
-            raise ConfigError(faults)
-        return found
+    def _check_published(self) -> None:
+        # A ledger that is older than the site has forgotten charges: it would pay them out
+        # again, and put other numbers in the place of those that were shown.
+        for account, head in site.heads(self.site_folder).items():
+            if not self.ledger.holds(account, head):
+                raise LedgerError(
+                    f"{self.site_folder}: shows an entry of account {account!r} that the ledger "
+                    f"{self.ledger.path} does not hold",
+                    hint="The ledger is lost, older than the site, or another project's. Put the "
+                    "newest one back; docs/commands.md says what to do if it is lost for good.",
+                )
 
     def timeline(self, plans: Mapping[str, Plan], terms: Terms) -> Iterator[Step]:
         """What is to come of one account, if these are all of its jobs.
@@ -174,11 +155,11 @@ class Project:
     def due(self, now: datetime, jobs: Iterable[Job]) -> list[Due]:
         """What is due, oldest window first, then by the job's name."""
         found = [Due(job, window) for job in jobs for window in self._due(job, now)]
-        return sorted(found, key=lambda one: (one.window.start, one.job.name))
+        return sorted(found, key=lambda one: (one.window.end, one.job.name))
 
     def run(
         self,
-        clock: Clock,
+        now: datetime,
         *,
         jobs: Sequence[str] = (),
         sampler: Sampler = gaussian,
@@ -187,16 +168,20 @@ class Project:
         """Settles everything due, then builds the site; what went wrong is in the result.
 
         A source that cannot be read stops its job and no other; any other error stops the run,
-        and the site is still built from what the ledger holds.
+        and the site is still built from what the ledger holds. Every entry bears the same
+        ``now``: how long a release takes depends on rows and noise, and entries are published.
         """
         run = Run()
         try:
-            self.open_accounts(clock())
-            for settled in self._settle(self.due(clock(), self.jobs(jobs)), clock, sampler, run):
+            self.open_accounts(now)
+            queue = self.due(now, self.jobs(jobs))
+            for settled in self._settle(queue, now, sampler, run):
                 run.settled.append(settled)
                 seen(settled)
         except ReleaseError as error:
             run.errors.append(error)
+        if any(isinstance(error, LedgerError) for error in run.errors):
+            return run  # pages of a record that is not intact would only spread it
         try:
             self.build_site()
         except ReleaseError as error:
@@ -225,20 +210,30 @@ class Project:
             return writer.record(event, reason, now)
 
     def build_site(self) -> list[Path]:
-        """Brings the site up to the ledger; gives the files whose bytes changed."""
-        templates = self.files.folder / "templates"
-        return site.build(
-            self.accounts(), self.site_folder, templates=templates if templates.is_dir() else None
-        )
+        """Brings the site up to the ledger; gives the files whose bytes changed.
+
+        Raises LedgerError where the ledger is older than the site, which then stays as it is.
+        """
+        self._check_published()
+        own = self.files.folder / "templates"
+        templates = own if own.is_dir() else None
+        written: list[Path] = []
+        accounts = self.accounts()
+        while True:
+            written += site.build(accounts, self.site_folder, templates=templates)
+            # Another run may have put newer pages in place meanwhile, and these over them.
+            if all(self.ledger.is_last(one.last.account, one.last.hash) for one in accounts):
+                return written
+            accounts = self.accounts()
 
     def accounts(self) -> list[Account]:
         """Every account of the ledger with its whole record."""
         return self.ledger.accounts()
 
     def _settle(
-        self, queue: Sequence[Due], clock: Clock, sampler: Sampler, run: Run
+        self, queue: Sequence[Due], now: datetime, sampler: Sampler, run: Run
     ) -> Iterator[Settled]:
-        plans = self._plans({one.job.name: one.job for one in queue})
+        plans = self.plans()
         failed: set[str] = set()
         for one in queue:
             job, window = one.job, one.window
@@ -250,20 +245,12 @@ class Project:
 
             try:
                 yield pipeline.settle(
-                    self.ledger, plans[job.name], window, read, sampler=sampler, now=clock()
+                    self.ledger, plans[job.name], window, read, sampler=sampler, now=now
                 )
             except SourceError as error:
                 failed.add(job.name)
                 run.errors.append(error)
                 yield Settled(job.name, window, "failed", None)
-
-    def _plans(self, jobs: Mapping[str, Job]) -> dict[str, pipeline.Plan]:
-        plans = {}
-        for name, job in jobs.items():
-            terms = self.ledger.terms(job.dataset)
-            if terms is not None:
-                plans[name] = pipeline.plan(job, terms)
-        return plans
 
     def _due(self, job: Job, now: datetime) -> Iterator[Window]:
         settled = self.ledger.settled(job.dataset, job.name)
@@ -308,86 +295,3 @@ def open_project(folder: Path, *, frames: Frames | None = None) -> Project:
     files = config.read(folder)
     ledger = Ledger(files.folder, files.project.ledger, wait=float(files.project.ledger_wait))
     return Project(files, ledger, frames or {})
-
-
-def _terms(dataset: Dataset) -> Terms:
-    """What the file asks for; raises ConfigError where that leaves nothing to spend."""
-    asked = dataset.budget
-    try:
-        budget = Budget.open(asked.accountant, asked.epsilon, asked.delta, asked.threshold_share)
-    except AccountingError as error:
-        key = f"dataset.{dataset.name}.budget"
-        raise ConfigError([Fault(config.PROJECT_FILE, key, error.message, error.hint)]) from None
-    return Terms(
-        account=dataset.name,
-        epsilon=asked.epsilon,
-        delta=asked.delta,
-        accountant=asked.accountant,
-        threshold_share=asked.threshold_share,
-        order=None if budget.order is None else str(budget.order),
-        cap=budget.cap,
-        delta_cap=budget.delta_cap,
-        unit=dataset.unit,
-        time_zone=dataset.time_zone,
-        replaces=dataset.replaces,
-    )
-
-
-def _changed(dataset: Dataset, terms: Terms) -> Iterator[Fault]:
-    """What an opened account has fixed and the project file now says differently."""
-    written = {
-        "budget.epsilon": (dataset.budget.epsilon, terms.epsilon),
-        "budget.delta": (dataset.budget.delta, terms.delta),
-        "budget.accountant": (dataset.budget.accountant, terms.accountant),
-        "budget.threshold_share": (dataset.budget.threshold_share, terms.threshold_share),
-        "unit": (dataset.unit, terms.unit),
-        "time_zone": (dataset.time_zone, terms.time_zone),
-        "replaces": (dataset.replaces, terms.replaces),
-    }
-    for key, (now, opened) in written.items():
-        if now != opened:
-            yield Fault(
-                config.PROJECT_FILE,
-                f"dataset.{dataset.name}.{key}",
-                f"is {now}, but the account was opened with {opened}",
-                "an account's terms are fixed for its life: put the old value back",
-            )
-
-
-def _never_opened(dataset: Dataset) -> Fault:
-    return Fault(
-        config.PROJECT_FILE,
-        f"dataset.{dataset.name}.replaces",
-        f"is {dataset.replaces!r}, and the ledger has no account of that name",
-        "must be an account that was opened: `dp-release budget` lists them",
-    )
-
-
-def _doubts(job: Job, plan: pipeline.Plan) -> Iterator[str]:
-    count = job.noise.releases
-    fit = admissible_releases(plan.job_cap, plan.charge.units)
-    if count is not None and fit != count:
-        yield (
-            f"jobs/{job.name}.toml: noise.releases: {fit} releases fit and not {count}, since the "
-            f"share is only {plan.job_cap} units of 1e-12"
-        )
-
-
-def _doubtful_delta(dataset: Dataset) -> Iterator[str]:
-    key, delta = f"{config.PROJECT_FILE}: dataset.{dataset.name}", dataset.budget.delta
-    if dataset.population is None:
-        yield f"{key}.population is not stated, so δ = {delta} is not held against it"
-    elif delta * dataset.population * 10 > 1:
-        yield (
-            f"{key}.budget.delta is {delta}, which is not well below 1/{dataset.population}: "
-            "such a δ may let a few people's rows be shown whole"
-        )
-
-
-def _unsaid(dataset: Dataset) -> Iterator[str]:
-    for key in ("approved_by", "reason"):
-        if getattr(dataset.budget, key) is None:
-            yield (
-                f"{config.PROJECT_FILE}: dataset.{dataset.name}.budget.{key} is not stated, "
-                "and the pages will say so"
-            )

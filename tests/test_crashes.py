@@ -234,7 +234,7 @@ def run_project(at: int, folder: Path) -> None:
     event.listen(Engine, "commit", step)
     watch_files(step, folder / "site/accounts", {"os.rename"})
     with open_project(folder) as project:
-        done = project.run(lambda: after(1), sampler=still)
+        done = project.run(after(1), sampler=still)
     assert not done.errors
 
 

@@ -350,7 +350,7 @@ def test_check_warns_where_the_releases_do_not_fit_exactly(tmp_path: Path) -> No
     jobs = {"many": mean_job(noise={"releases": 10**6})}
     (found,) = warnings(tmp_path, jobs=jobs, dataset={"population": 1000})
     with open_project(tmp_path) as project:
-        opening = project.terms("ratings")
+        opening = project.terms()["ratings"]
     fit = opening.cap // (opening.cap // 10**6)
     assert fit > 10**6
     assert found == (

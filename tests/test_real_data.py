@@ -100,7 +100,7 @@ groups = {DEPARTMENTS}'
     (folder / "jobs" / "spent.toml").write_text(JOB % (spent, 4, 3))
     (folder / "jobs" / "bought.toml").write_text(JOB % (bought, 10, 1))
     with open_project(folder) as project:
-        run = project.run(lambda: NOW)
+        run = project.run(NOW)
         assert run.errors == []
         assert run.exit_code == 0
         yield project
@@ -119,7 +119,7 @@ def test_a_year_of_weeks_is_released_and_paid_for(households: Project) -> None:
         assert account.terms.cap / 2 - own[-1].job_spent < WEEKS
     assert account.last.spent == Charge(sum(entry.charge.units for entry in charged))
     assert len(account.releases) == len(charged) == 2 * WEEKS
-    assert households.run(lambda: NOW).settled == []
+    assert households.run(NOW).settled == []
 
 
 def test_every_release_has_its_page(households: Project) -> None:

@@ -35,7 +35,7 @@ class Counting:
 
 def run(folder: Path, weeks: int, sampler: Counting) -> Run:
     with open_project(folder) as project:
-        return project.run(lambda: after(weeks), sampler=sampler)
+        return project.run(after(weeks), sampler=sampler)
 
 
 def record(folder: Path) -> list[Any]:
@@ -165,7 +165,7 @@ def test_the_marks_would_be_seen(tmp_path: Path) -> None:
         return drawn
 
     with open_project(folder) as project:
-        project.run(lambda: after(2), sampler=nought)
+        project.run(after(2), sampler=nought)
         for each in project.accounts()[0].releases.values():
             found.append(each.noisy["count"])
     both = [sum(pair) for pair in zip(*found, strict=True)]

@@ -17,12 +17,12 @@ from graphlib import CycleError, TopologicalSorter
 # From the ground up: a module imports only what stands before it, or what shares its place.
 LAYOUT = [
     "__init__", "errors", "shipped", "windows", "specs", "accounting", "config", "noise",
-    "mechanisms", "sources", "bounding", "statistics", "ledger", "pipeline", "planning", "site",
-    "project", "scheduler", "audit", "cli", "__main__",
+    "mechanisms", "sources", "bounding", "statistics", "ledger", "pipeline", "planning",
+    "agreement", "site", "project", "scheduler", "audit", "cli", "__main__",
 ]  # fmt: skip
 
 # What `site` does not touch, so that a template cannot leak.
-BEHIND_THE_LEDGER = {"sources", "bounding", "mechanisms", "pipeline", "planning"}
+BEHIND_THE_LEDGER = {"sources", "bounding", "mechanisms", "pipeline", "planning", "agreement"}
 
 # (where, what may be imported or named there and in no other place)
 FENCES = (

@@ -134,13 +134,12 @@ def run(
     from release.cli import documents, terminal
     from release.project import open_project
 
-    clock = clock_at(now)
+    moment = clock_at(now)()
     with open_project(project) as opened:
-        jobs = opened.jobs(job or ())
-        queue = opened.due(clock(), jobs)
-        _ask(queue, clock(), yes=yes)
+        queue = opened.due(moment, opened.jobs(job or ()))
+        _ask(queue, moment, yes=yes)
         with terminal.progress(len(queue), quiet=as_json) as seen:
-            result = opened.run(clock, jobs=job or (), seen=seen)
+            result = opened.run(moment, jobs=job or (), seen=seen)
         document = documents.run(result, opened)
         show(document, lambda: documents.run_words(result, opened), as_json=as_json)
     if not as_json:

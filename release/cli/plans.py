@@ -40,9 +40,9 @@ def plans(
     ``releases`` plans with the cost of so many releases in place of the job's own noise,
     ``half_width`` with the least cost that reaches it at the first of ``sizes``.
     """
-    documents, accounts = [], []
+    documents, accounts, agreed = [], [], project.terms()
     for name in dict.fromkeys(job.dataset for job in jobs):
-        terms = project.terms(name)
+        terms = agreed[name]
         planned = {job.name: plan(job, terms) for job in project.jobs() if job.dataset == name}
         chosen = {
             job.name: _planned(job, terms, sizes, releases, half_width)

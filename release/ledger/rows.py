@@ -118,6 +118,18 @@ def events(connection: Connection, account: str) -> Event | None:
     return composed(json.loads(text) for text in connection.scalars(stored))
 
 
+def last_content(connection: Connection, account: str, job: str) -> str | None:
+    """What a job released last, as text."""
+    releases = schema.releases
+    last = (
+        select(releases.c.content)
+        .where(releases.c.account == account, releases.c.job == job)
+        .order_by(releases.c.seq.desc())
+        .limit(1)
+    )
+    return connection.scalar(last)
+
+
 def about(connection: Connection, account: str) -> About:
     """What pages say of the account now."""
     entries = schema.entries

@@ -92,6 +92,28 @@ class Ledger:
         with self._reading() as connection:
             return connection.execute(wanted).first() is not None
 
+    def is_last(self, account: str, hash_: str) -> bool:
+        """Whether the account's last entry has this hash."""
+        with self.looking(account) as view:
+            return view.head.last.hash == hash_
+
+    def last_job(self, account: str, job: str) -> Job | None:
+        """The job as it was when it released last."""
+        if not self.exists:
+            return None
+        with self._reading() as connection:
+            content = rows.last_content(connection, account, job)
+            return None if content is None else Release.model_validate_json(content).job
+
+    def job_names(self, account: str) -> list[str]:
+        """The jobs that the account has released or refused, by name."""
+        if not self.exists:
+            return []
+        column = schema.entries.c.job
+        named = select(column).where(schema.entries.c.account == account, column.is_not(None))
+        with self._reading() as connection:
+            return sorted(connection.scalars(named.distinct()))
+
     def open_accounts(self) -> list[str]:
         """The accounts that no other has replaced, by name."""
         if not self.exists:

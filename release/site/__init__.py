@@ -9,10 +9,11 @@ from release.ledger.records import Account
 from release.site import downloads, publishing
 from release.site.addresses import account_folder, published
 from release.site.pages import Site
+from release.site.publishing import heads
 from release.site.spending import Spending
 from release.site.templating import Templates
 
-__all__ = ["build", "render"]
+__all__ = ["build", "heads", "render"]
 
 
 def render(accounts: Sequence[Account], *, templates: Path | None) -> dict[str, bytes]:

@@ -94,7 +94,7 @@ def test_sixteen_processes_spend_the_last_of_a_budget(tmp_path: Path) -> None:
 def run(barrier: Barrier, number: int, folder: Path) -> Counter[str]:
     with open_project(folder) as project:
         barrier.wait(60)
-        done = project.run(lambda: after(3))
+        done = project.run(after(3))
         assert not done.errors
         return Counter(one.status for one in done.settled)
 

@@ -1,0 +1,143 @@
+"""Files, ledger and site are held against each other before anything is charged."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+from contextlib import closing
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.command import Done, dp_release
+from tests.projects import after_weeks, leaderboard_job, mean_job, write_project
+
+JOBS = {"mean": mean_job(noise={"releases": 8, "share": Decimal("0.5")})}
+
+
+def run(folder: Path, weeks: int = 2) -> Done:
+    return dp_release(folder, "run", "--yes", "--json", "--now", after_weeks(weeks))
+
+
+def released(folder: Path) -> list[tuple[str, str, str]]:
+    entries = dp_release(folder, "ledger", "list", "--json").document["entries"]
+    return [
+        (entry["account"], entry["job"], entry["window"]["first"])
+        for entry in entries
+        if entry["kind"] == "release"
+    ]
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Path:
+    write_project(tmp_path, jobs=JOBS)
+    assert run(tmp_path).code == 0
+    return tmp_path
+
+
+def pages(folder: Path) -> dict[Path, bytes]:
+    return {path: path.read_bytes() for path in sorted((folder / "site").rglob("*.*"))}
+
+
+def test_a_lost_ledger_is_not_begun_anew(shop: Path) -> None:
+    before = pages(shop)
+    shutil.rmtree(shop / "state")
+    for arguments in (("run", "--yes", "--now", after_weeks(2)), ("open",), ("site", "build")):
+        done = dp_release(shop, *arguments)
+        assert done.code == 5
+        assert "'ratings'" in done.err
+        assert done.err.count("does not hold") == 1
+    assert not (shop / "state" / "ledger.db").exists()
+    assert pages(shop) == before
+
+
+def test_an_older_ledger_is_not_spent_from(shop: Path) -> None:
+    with closing(sqlite3.connect(shop / "state" / "ledger.db")) as connection:
+        connection.execute("VACUUM INTO ?", [str(shop / "old.db")])
+    assert run(shop, weeks=3).code == 0
+    before, newest = pages(shop), released(shop)
+    shutil.copytree(shop / "state", shop / "kept")
+    shutil.rmtree(shop / "state")
+    (shop / "state").mkdir()
+    shutil.move(shop / "old.db", shop / "state" / "ledger.db")
+    assert run(shop, weeks=3).code == 5
+    assert pages(shop) == before
+    shutil.rmtree(shop / "state")
+    shutil.copytree(shop / "kept", shop / "state")
+    assert run(shop, weeks=3).code == 0
+    assert released(shop) == newest
+
+
+def test_a_site_that_is_behind_its_ledger_is_brought_up(shop: Path) -> None:
+    before = pages(shop)
+    shutil.rmtree(shop / "site")
+    assert run(shop).code == 0
+    assert pages(shop) == before
+
+
+def test_an_edited_record_is_not_spent_from(shop: Path) -> None:
+    with closing(sqlite3.connect(shop / "state" / "ledger.db")) as connection:
+        connection.execute("DROP TRIGGER entries_no_update")
+        connection.execute("UPDATE entries SET spent = 1, job_spent = 1 WHERE seq = 4")
+        connection.commit()
+    before = pages(shop)
+    for arguments in (("run", "--yes", "--now", after_weeks(3)), ("budget",), ("site", "build")):
+        assert dp_release(shop, *arguments).code == 5
+    assert dp_release(shop, "ledger", "verify", "--json").document["faults"][0]["seq"] == 4
+    assert pages(shop) == before
+
+
+def renamed(folder: Path, name: str, **dataset: Any) -> None:
+    write_project(folder, jobs={"mean": {**JOBS["mean"], "dataset": name}}, dataset=dataset)
+    file = folder / "dp-release.toml"
+    file.write_text(file.read_text().replace('{ "ratings" = {', f'{{ "{name}" = {{'))
+
+
+def test_a_renamed_dataset_is_not_a_new_budget(shop: Path) -> None:
+    before = released(shop)
+    renamed(shop, "people")
+    for command in ("check", "open", "run"):
+        done = dp_release(shop, command, "--json")
+        assert done.code == 2
+        fault = done.document["error"]["faults"][0]
+        assert (fault["key"], "'ratings'" in fault["found"]) == ("dataset.people", True)
+        assert 'replaces = "ratings"' in fault["allowed"]
+    renamed(shop, "people", replaces="ratings")
+    assert dp_release(shop, "open").code == 0
+    accounts = dp_release(shop, "budget", "--json").document["accounts"]
+    spent = {one["name"]: one["filter"]["spent"] for one in accounts}
+    assert spent["people"] == spent["ratings"] > 0
+    # The old account is closed: its file, put back, can charge nothing more.
+    write_project(shop, jobs=JOBS)
+    assert run(shop, weeks=3).code == 2
+    assert released(shop) == before
+    # Nor can a third take the old one's spend over again, without what came after.
+    renamed(shop, "third", replaces="ratings")
+    assert run(shop, weeks=3).code == 2
+    assert released(shop) == before
+
+
+def test_a_rho_beyond_the_share_is_a_fault_and_no_refusal(tmp_path: Path) -> None:
+    jobs = {"mean": mean_job(noise={"rho": Decimal("2.8")})}
+    write_project(tmp_path, jobs=jobs)
+    for command in ("check", "run"):
+        done = dp_release(tmp_path, command, "--json")
+        assert done.code == 2
+        assert done.document["error"]["faults"][0]["key"] == "noise"
+    assert "refusal" not in str(dp_release(tmp_path, "ledger", "list", "--json").document)
+
+
+def test_a_changed_and_a_vanished_job_are_reported(shop: Path) -> None:
+    changed = mean_job(
+        noise=JOBS["mean"]["noise"], contribution={"max_groups": 1, "max_rows_per_group": 1}
+    )
+    write_project(shop, jobs={"mean": changed})
+    warnings = dp_release(shop, "check", "--json").document["warnings"]
+    assert any("mean.toml: contribution: not what was released last" in each for each in warnings)
+    (shop / "jobs" / "mean.toml").unlink()
+    write_project(shop, jobs={"other": leaderboard_job()})
+    (shop / "jobs" / "mean.toml").unlink(missing_ok=True)
+    warnings = dp_release(shop, "check", "--json").document["warnings"]
+    assert any("jobs/mean.toml is gone" in each for each in warnings)
