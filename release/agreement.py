@@ -70,6 +70,7 @@ def doubts(files: Files, plans: Mapping[str, Plan], ledger: Ledger) -> Iterator[
     """What is allowed but deserves a second look."""
     for name, one in plans.items():
         yield from _unequal(one)
+        yield from _of_unknown_origin(one.job)
         yield from _differs(one.job, ledger.last_job(one.account, name))
     for dataset in files.datasets.values():
         yield from _vanished(dataset.name, plans, ledger)
@@ -112,7 +113,8 @@ def _changed(dataset: Dataset, terms: Terms) -> Iterator[Fault]:
                 PROJECT_FILE,
                 f"dataset.{dataset.name}.{key}",
                 f"is {now}, but the account was opened with {opened}",
-                "an account's terms are fixed for its life: put the old value back",
+                "an account's terms are fixed for its life: put the old value back, or, for other "
+                "people, begin a project folder of its own",
             )
 
 
@@ -132,8 +134,8 @@ def _wrongly_opened(dataset: Dataset, files: Files, ledger: Ledger) -> Iterator[
                 PROJECT_FILE,
                 key,
                 f"is new, while the ledger's account {name!r} is no longer in this file",
-                f'must say replaces = "{name}" if it reads the same people under a new name; '
-                f"or else keep [dataset.{name}] beside it",
+                f'must say replaces = "{name}" if it reads the same people under a new name; else '
+                f"keep [dataset.{name}] beside it, or begin a project folder of its own",
             )
 
 
@@ -145,6 +147,15 @@ def _unequal(one: Plan) -> Iterator[str]:
             f"{JOBS_FOLDER}/{one.job.name}.toml: noise.releases: {fit} releases fit and not "
             f"{count}, since the share is only {one.job_cap} units of 1e-12"
         )
+
+
+def _of_unknown_origin(job: Job) -> Iterator[str]:
+    for key in ("statistic", "contribution"):
+        if getattr(job, key).origin is None:
+            yield (
+                f"{JOBS_FOLDER}/{job.name}.toml: {key}.origin is not stated, and the pages will "
+                "say so: its parameters must be known without the data"
+            )
 
 
 def _differs(job: Job, released: Job | None) -> Iterator[str]:

@@ -28,6 +28,8 @@ JOBS_FOLDER = "jobs"
 NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 NAME_RULE = "use lower-case letters, digits, - and _, at most 64, beginning with a letter or digit"
 
+TEXT_ENDINGS = (".csv", ".csv.gz", ".ndjson", ".jsonl")
+
 Model = TypeVar("Model", bound=BaseModel)
 
 
@@ -293,6 +295,14 @@ def _across(top: _ProjectFile, jobs: Sequence[Job | None], folder: Path) -> Iter
 
 def _badly_named(datasets: Mapping[str, Dataset]) -> Iterator[Fault]:
     for name, dataset in datasets.items():
+        if dataset.source.lower().endswith(TEXT_ENDINGS) and dataset.time_format is None:
+            yield Fault(
+                PROJECT_FILE,
+                f"dataset.{name}.time_format",
+                "is missing",
+                f"must be set, since {dataset.source!r} keeps its times as text: "
+                '"iso", or a pattern such as "%d/%m/%Y %H:%M"',
+            )
         if dataset.table is not None and not dataset.source.lower().endswith(".duckdb"):
             yield Fault(
                 PROJECT_FILE,

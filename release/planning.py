@@ -137,6 +137,22 @@ def reach(one: Plan, terms: Terms) -> dict[str, int]:
     return {name: admissible_releases(share_cap(cap, share), rho) for name, cap in caps.items()}
 
 
+def smallest_reliable(one: Plan) -> int | None:
+    """The least size of a group that is shown as reliable, at the middle of the bounds.
+
+    None where there is none, and 0 where every size is.
+    """
+    low, high = -1, 2**40
+    if half_widths(one, [high])[high] is None:
+        return None
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (
+            (low, middle) if half_widths(one, [middle])[middle] is not None else (middle, high)
+        )
+    return high
+
+
 def sigmas(one: Plan) -> dict[str, float]:
     """The noise on each total, in the statistic's own units."""
     measured = STATISTICS[one.job.statistic.kind].measured(one.job.statistic)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -18,7 +19,7 @@ from release.ledger.store import Ledger
 from release.noise import Sampler, gaussian
 from release.pipeline import Plan, Settled
 from release.planning import Position, Step
-from release.sources import open_rows
+from release.sources import Rows, open_rows
 from release.specs import Dataset, Job
 from release.statistics import STATISTICS
 from release.windows import Window, due
@@ -83,8 +84,10 @@ class Project:
             )
         return tuple(known[name] for name in names) if names else self.files.jobs
 
-    def open_accounts(self, now: datetime) -> None:
+    def open_accounts(self, now: datetime, *, but: Collection[str] = ()) -> None:
         """Opens the accounts that are new; records what pages say of each, where it changed.
+
+        ``but`` names datasets whose accounts are left unopened.
 
         Raises ConfigError where the files and the ledger disagree, LedgerError where the
         ledger is older than the published site, and RefusedError or AccountingError where an
@@ -93,10 +96,10 @@ class Project:
         self._check_published()
         for name, terms in self.terms().items():
             about = self._about(self.files.datasets[name])
-            if self.ledger.terms(name) is None:
-                self.ledger.open_account(terms, about, now)
-            else:
+            if self.ledger.terms(name) is not None:
                 self.ledger.describe(name, about, now)
+            elif name not in but:
+                self.ledger.open_account(terms, about, now)
 
     def terms(self) -> dict[str, Terms]:
         """The terms of every dataset's account; raises ConfigError with every disagreement."""
@@ -173,9 +176,10 @@ class Project:
         """
         run = Run()
         try:
-            self.open_accounts(now)
+            unreadable = self._unreadable()
+            self.open_accounts(now, but=unreadable.keys())
             queue = self.due(now, self.jobs(jobs))
-            for settled in self._settle(queue, now, sampler, run):
+            for settled in self._settle(queue, unreadable, now, sampler, run):
                 run.settled.append(settled)
                 seen(settled)
         except ReleaseError as error:
@@ -231,7 +235,12 @@ class Project:
         return self.ledger.accounts()
 
     def _settle(
-        self, queue: Sequence[Due], now: datetime, sampler: Sampler, run: Run
+        self,
+        queue: Sequence[Due],
+        unreadable: Mapping[str, SourceError],
+        now: datetime,
+        sampler: Sampler,
+        run: Run,
     ) -> Iterator[Settled]:
         plans = self.plans()
         failed: set[str] = set()
@@ -244,6 +253,8 @@ class Project:
                 return self._totals(job, window, key)
 
             try:
+                if job.dataset in unreadable:
+                    raise unreadable[job.dataset]
                 yield pipeline.settle(
                     self.ledger, plans[job.name], window, read, sampler=sampler, now=now
                 )
@@ -252,29 +263,50 @@ class Project:
                 run.errors.append(error)
                 yield Settled(job.name, window, "failed", None)
 
+    def _unreadable(self) -> dict[str, SourceError]:
+        """The datasets still to be opened whose source fits none of their jobs, by its schema.
+
+        Opening fixes an account for life, so a column's name misspelt should be found before.
+        """
+        errors: dict[str, SourceError] = {}
+        readable: set[str] = set()
+        for job in self.files.jobs:
+            if self.ledger.terms(job.dataset) is not None:
+                continue
+            try:
+                with self._rows(job):
+                    readable.add(job.dataset)
+            except SourceError as error:
+                errors[job.dataset] = error
+        return {name: error for name, error in errors.items() if name not in readable}
+
     def _due(self, job: Job, now: datetime) -> Iterator[Window]:
         settled = self.ledger.settled(job.dataset, job.name)
         zone = self.files.dataset_of(job).time_zone
         return (w for w in due(job.window, job.start, zone, now) if w not in settled)
 
     def _totals(self, job: Job, window: Window, key: str) -> Totals:
-        dataset = self.files.dataset_of(job)
-        value, scale = STATISTICS[job.statistic.kind].measured(job.statistic) or (None, None)
-        with open_rows(
-            dataset,
-            self.files.folder,
-            by=job.statistic.by,
-            value=value,
-            frame=self._frames.get(dataset.name),
-        ) as rows:
+        measured = STATISTICS[job.statistic.kind].measured(job.statistic)
+        with self._rows(job) as rows:
             return totals(
                 rows,
                 window,
                 groups=job.statistic.groups,
                 contribution=job.contribution,
-                scale=scale,
-                salt=f"{key}|{dataset.name}|{job.name}|{window.name}",
+                scale=measured and measured[1],
+                salt=f"{key}|{job.dataset}|{job.name}|{window.name}",
             )
+
+    def _rows(self, job: Job) -> AbstractContextManager[Rows]:
+        dataset = self.files.dataset_of(job)
+        measured = STATISTICS[job.statistic.kind].measured(job.statistic)
+        return open_rows(
+            dataset,
+            self.files.folder,
+            by=job.statistic.by,
+            value=measured and measured[0],
+            frame=self._frames.get(dataset.name),
+        )
 
     def _about(self, dataset: Dataset) -> About:
         project = self.files.project

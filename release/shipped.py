@@ -12,7 +12,9 @@ from release.errors import StorageError, UsageError
 
 SAMPLE_NOW = "2026-03-30T09:00:00+01:00"
 """Just after the sample data's last week."""
-_SAMPLE = ("dp-release.toml", "jobs", "data")
+_SAMPLE = ("dp-release.toml", "jobs", "data/ratings.parquet", "data/products.csv")
+# The ledger is a secret in part, and neither it nor the data belongs into a repository.
+_IGNORED = "/state/\n/data/\n"
 
 
 def folder() -> Path:
@@ -35,7 +37,9 @@ def copy_sample(target: Path) -> None:
             if source.is_dir():
                 shutil.copytree(source, target / name)
             else:
+                (target / name).parent.mkdir(exist_ok=True)
                 shutil.copy(source, target / name)
+        (target / ".gitignore").write_text(_IGNORED, encoding="utf-8")
     except OSError as error:
         raise StorageError(
             f"{target}: cannot be written ({error.strerror or type(error).__name__})",

@@ -141,3 +141,37 @@ def test_a_changed_and_a_vanished_job_are_reported(shop: Path) -> None:
     (shop / "jobs" / "mean.toml").unlink(missing_ok=True)
     warnings = dp_release(shop, "check", "--json").document["warnings"]
     assert any("jobs/mean.toml is gone" in each for each in warnings)
+
+
+def test_an_account_is_not_opened_on_a_source_that_does_not_fit(tmp_path: Path) -> None:
+    """Opening fixes unit and budget for life, so a name misspelt must be found before."""
+    write_project(tmp_path, jobs=JOBS, dataset={"unit": "custmer_id"})
+    done = run(tmp_path)
+    assert done.code == 4
+    assert [one["status"] for one in done.document["releases"]] == ["failed"]
+    assert "'custmer_id'" in done.document["error"]["message"]
+    assert dp_release(tmp_path, "budget", "--json").document == {"accounts": []}
+    write_project(tmp_path, jobs=JOBS)
+    assert run(tmp_path).code == 0
+    assert len(released(tmp_path)) == 2
+
+
+def test_one_job_of_a_dataset_that_fits_opens_its_account(tmp_path: Path) -> None:
+    wrong = leaderboard_job(noise={"releases": 8, "share": Decimal("0.5")})
+    wrong["statistic"] = {**wrong["statistic"], "by": "categry"}
+    write_project(tmp_path, jobs={**JOBS, "wrong": wrong})
+    done = run(tmp_path)
+    assert done.code == 4
+    assert {(one["job"], one["status"]) for one in done.document["releases"]} == {
+        ("mean", "published"),
+        ("wrong", "failed"),
+    }
+
+
+def test_the_time_of_an_entry_never_goes_back(shop: Path) -> None:
+    record = ("--reason", "late", "--gaussian", "1000", "--sensitivity", "1")
+    done = dp_release(shop, "ledger", "record", "ratings", *record, "--now", "2020-01-01T00:00Z")
+    assert done.code == 0
+    entries = dp_release(shop, "ledger", "list", "--json").document["entries"]
+    times = [entry["charged_at"] for entry in entries]
+    assert times == sorted(times)

@@ -89,7 +89,11 @@ def test_plan_as_words_and_as_a_document(tmp_path: Path) -> None:
     assert [job["job"] for job in document["jobs"]] == ["mean", "top"]
     mean = document["jobs"][0]
     assert mean["fit"] == {"gdp": 10, "rdp": 8, "zcdp": 6}
-    assert mean["stop"] == {"window": "2026-03-16", "end": "2026-03-23T00:00:00+00:00"}
+    assert mean["stop"] == {
+        "window": "2026-03-16",
+        "label": "2026-W12",
+        "end": "2026-03-23T00:00:00+00:00",
+    }
     few, many = mean["half_widths"]
     assert few == {"group_size": 5, "half_width": None}
     steps = document["accounts"][0]["releases"]
@@ -101,9 +105,10 @@ def test_plan_as_words_and_as_a_document(tmp_path: Path) -> None:
         f"{mean['sigma']['count']:.4g} on each count",
         f"{mean['sigma']['sum']:.4g} on each sum",
         "interval at a group of 5: not reliable",
+        f"reliable from a group of about {mean['smallest_reliable_group']:,} on",
         f"interval at a group of 500: ± {many['half_width']:.3g}",
         "10 by gdp, 8 by rdp, 6 by zcdp",
-        "first window refused: 2026-03-16",
+        "first window refused: 2026-W12",
         "refused by the budget",
     ):
         assert said in words.out
@@ -258,7 +263,7 @@ def test_convert_says_when_each_formula_is_valid(tmp_path: Path) -> None:
         (["--epsilon", "-1"], "--epsilon must not be below 0"),
         (["--mu", "0"], "mu must be above 0"),
         (["--mu", "one"], "--mu: 'one' is not a number"),
-        (["--rdp", "2"], "--rdp: '' is not a number"),
+        (["--rdp", "2"], "--rdp: '2' is not ALPHA,EPS"),
         (["--rdp", "2,1,1"], "--rdp: '1,1' is not a number"),
         (["--rdp", "1,0.5"], "order must be above 1"),
         (["--rho", "1", "--delta", "0"], "strictly between 0 and 1"),

@@ -508,4 +508,4 @@ def test_the_module_is_the_command(tmp_path: Path) -> None:
     with start(write_project(tmp_path), "run", "--now", ONE_WEEK) as process:
         out, err = process.communicate()
     assert process.returncode == 0
-    assert err.split() == ["published", "2026-W02", "mean"]
+    assert err.split() == ["published", "2026-W02", "(2026-01-05)", "mean"]

@@ -199,6 +199,7 @@ BAD_PROJECTS = {
     "site-holds-the-project": ("project.site", "holds 'dp-release.toml'", "for the pages alone"),
     "source-twice-by-another-path": ("dataset", "2 datasets read 'customer_id'", "one dataset"),
     "table-of-a-file": (f"{DATASET}.table", "holds no tables", "but for a .duckdb file"),
+    "time-format-missing": (f"{DATASET}.time_format", "is missing", "keeps its times as text"),
     "replaces-two": (f"{DATASET}.replaces", "is a list of 2", "the account whose spend"),
     "site-missing": ("project.site", "is missing", "the folder"),
     "source-missing": (f"{DATASET}.source", "is missing", ".parquet"),
@@ -419,6 +420,7 @@ GOOD_PROJECT = {
     "dataset": {
         "ratings": {
             "source": "ratings.csv",
+            "time_format": "iso",
             "unit": "customer_id",
             "time": "rated_at",
             "time_zone": "UTC",

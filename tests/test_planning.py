@@ -300,9 +300,12 @@ def test_half_widths_of_means_are_fiellers(size: int) -> None:
     # Bounds from 1 to 5, so a step of 1 of the scaled sum is 2 of the rating.
     expected = 2 * fieller(size, 0, noise["count"], noise["sum"] / 2)
     found = planning.half_widths(planned, [size])[size]
-    assert (found is None) == math.isinf(expected)
-    # No published interval is longer than the bounds.
-    assert found is None or found == pytest.approx(min(expected, 2), rel=1e-5)
+    # A mean whose interval is longer than half of the bounds, 2 of 4, is not shown.
+    assert (found is None) == (expected > 1)
+    assert found is None or found == pytest.approx(expected, rel=1e-5)
+    least = planning.smallest_reliable(planned)
+    assert least is not None
+    assert (found is None) == (size < least)
 
 
 def test_half_widths_are_what_noise_gives() -> None:

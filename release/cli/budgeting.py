@@ -16,7 +16,6 @@ from release.errors import UsageError
 if TYPE_CHECKING:
     from release.accounting import Event
 
-Number = Annotated[str | None, typer.Option(metavar="X")]
 MOST_JSON = 2**24
 MOST_DIGITS = 15
 DEEPEST_JSON = 50
@@ -128,8 +127,8 @@ def convert(
     epsilon: Annotated[
         str | None, typer.Option(metavar="X", help="An ε: how much ρ is within it?")
     ] = None,
-    rho: Number = None,
-    mu: Number = None,
+    rho: Annotated[str | None, typer.Option(metavar="X", help="A zCDP ρ.")] = None,
+    mu: Annotated[str | None, typer.Option(metavar="X", help="A Gaussian DP μ.")] = None,
     rdp: Annotated[
         str | None,
         typer.Option(metavar="ALPHA,EPS", help="One point of a Rényi curve: order and ε."),
@@ -148,7 +147,11 @@ def convert(
         return
     point = None
     if rdp is not None:
-        order, _, cost = rdp.partition(",")
+        order, comma, cost = rdp.partition(",")
+        if not comma:
+            raise UsageError(
+                f"--rdp: {rdp!r} is not ALPHA,EPS", hint="Write it as in --rdp 8,0.5."
+            )
         point = (_number(order, "--rdp"), _number(cost, "--rdp"))
     document = plans.conversion(
         at,

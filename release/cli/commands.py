@@ -76,7 +76,9 @@ def _complain(error: ReleaseError, *, as_json: bool) -> None:
 
 def show(document: dict[str, Any], words: Callable[[], str], *, as_json: bool) -> None:
     """Prints the document, or the same in words."""
-    typer.echo(json.dumps(document) if as_json else words())
+    text = json.dumps(document) if as_json else words()
+    if text:
+        typer.echo(text)
 
 
 def _show_version(wanted: bool) -> None:

@@ -60,6 +60,8 @@ def run(result: Run, project: Project) -> Document:
 
 def run_words(result: Run, project: Project) -> str:
     """What was published, what was refused, and which file to open."""
+    if result.errors and not result.settled:
+        return ""  # the errors say all there is
     counts = Counter(one.status for one in result.settled)
     if not result.settled and not result.errors:
         lines = ["Nothing was due: every window that has ended is released or refused."]
@@ -121,16 +123,27 @@ def budget_words(document: Document) -> str:
     """The same in words."""
     if not document["accounts"]:
         return "No account is open yet: the first `dp-release run` opens them."
-    return "\n".join(_spent_words(account) for account in document["accounts"])
+    return "\n".join(line for account in document["accounts"] for line in _budget_lines(account))
+
+
+def _budget_lines(account: Document) -> list[str]:
+    formulas = (
+        f"{name} {'does not apply' if epsilon is None else round_up(epsilon)}"
+        for name, epsilon in account["spent"]["epsilon"].items()
+    )
+    held = account["filter"]
+    return [
+        _spent_words(account),
+        f"  spent so far, by every formula: {', '.join(formulas)}",
+        f"  left: {held['cap'] - held['spent']:,} of {held['cap']:,} units",
+    ]
 
 
 def _spent_words(account: Document) -> str:
     spent = round_up(account["filter"]["epsilon"])
-    pld = account["spent"]["epsilon"].get("pld")
     return (
         f"Account {account['name']}: ε at most {spent} of {account['epsilon']:g} spent at"
         f" δ = {account['delta']:g}, by {account['accountant']}; {account['releases']} releases."
-        + (f" By its privacy-loss distribution: {round_up(pld)}." if pld is not None else "")
     )
 
 
@@ -143,6 +156,8 @@ def verification(count: int, found: Sequence[Finding]) -> Document:
 def verification_words(document: Document) -> str:
     """The same in words."""
     lines = [f"{one['account']} entry {one['seq']}: {one['what']}" for one in document["faults"]]
+    if not document["entries"] and document["intact"]:
+        return "There is no ledger yet."
     verdict = "intact" if document["intact"] else "NOT intact"
     return "\n".join([*lines, f"{document['entries']} entries, {verdict}."])
 

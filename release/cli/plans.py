@@ -76,12 +76,13 @@ def _job(one: Plan, terms: Terms, sizes: Sequence[int], stop: Window | None) -> 
         "rho": planning.rho_units(one, terms) / RHO_UNITS,
         "charge": one.charge.units,
         "sigma": planning.sigmas(one),
+        "smallest_reliable_group": planning.smallest_reliable(one),
         "half_widths": [
             {"group_size": size, "half_width": width}
             for size, width in planning.half_widths(one, sizes).items()
         ],
         "fit": planning.reach(one, terms),
-        "stop": stop and {"window": stop.name, "end": stop.end.isoformat()},
+        "stop": stop and {"window": stop.name, "label": stop.label, "end": stop.end.isoformat()},
     }
 
 
@@ -94,6 +95,7 @@ def _account(terms: Terms, steps: Sequence[Step]) -> Document:
             {
                 "job": step.plan.job.name,
                 "window": step.window.name,
+                "label": step.window.label,
                 "admitted": step.admitted,
                 "epsilon": step.sums.epsilons(terms.budget.delta),
             }
@@ -115,7 +117,7 @@ def plans_words(document: Document) -> str:
 def _job_words(job: Document) -> list[str]:
     noise = ", ".join(f"{sigma:.4g} on each {total}" for total, sigma in job["sigma"].items())
     fit = ", ".join(f"{count} by {name}" for name, count in job["fit"].items())
-    stop = job["stop"]["window"] if job["stop"] else "not within the next 520 windows"
+    stop = job["stop"]["label"] if job["stop"] else "not within the next 520 windows"
     widths = [
         f"  interval at a group of {each['group_size']}: "
         + ("not reliable" if each["half_width"] is None else f"± {each['half_width']:.3g}")
@@ -124,14 +126,21 @@ def _job_words(job: Document) -> list[str]:
     return [
         f"{job['job']}: a release costs ρ = {job['rho']:.12f}",
         f"  noise of standard deviation {noise}",
+        *_smallest(job["smallest_reliable_group"]),
         *widths,
         f"  releases that fit into its share: {fit}",
         f"  first window refused: {stop}",
     ]
 
 
+def _smallest(size: int | None) -> list[str]:
+    if size is None:
+        return ["  no group, however large, is shown as reliable"]
+    return [f"  reliable from a group of about {size:,} on"] if size else []
+
+
 def _step_words(step: Document) -> str:
-    start = f"{step['window']:<12}{step['job']:<26}"
+    start = f"{step['label']:<12}{step['job']:<26}"
     if not step["admitted"]:
         return f"{start}  refused by the budget"
     shown = (step["epsilon"][name] for name in FORMULAS)

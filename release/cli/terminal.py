@@ -71,4 +71,6 @@ def _shown(total: int, *, quiet: bool) -> Iterator[Callable[[Settled], None]]:
 
 def line(settled: Settled) -> str:
     """One settled window in words."""
-    return f"{settled.status:<9} {settled.window.label:<10} {settled.job}"
+    window = settled.window
+    name = window.label if window.label == window.name else f"{window.label} ({window.name})"
+    return f"{settled.status:<9} {name:<21} {settled.job}"

@@ -175,12 +175,12 @@ def opening(terms: Terms, now: datetime) -> Entry:
 
 
 def following(last: Entry, kind: EntryKind, now: datetime, body: dict[str, Any]) -> Entry:
-    """The entry that follows, with nothing charged in it yet."""
+    """The entry that follows, with nothing charged in it yet; its time never goes back."""
     return Entry(
         account=last.account,
         seq=last.seq + 1,
         kind=kind,
-        charged_at=now,
+        charged_at=max(now, last.charged_at),
         spent=last.spent,
         sums=last.sums,
         body=body,

@@ -7,6 +7,7 @@ follow the page; positions down are per cent of the plot's height, from the top.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -58,17 +59,25 @@ class Dot:
 
 @dataclass(frozen=True)
 class Panel:
-    """One group over the windows: pieces of its line and of its band between gaps."""
+    """One group over the windows: pieces of its line and of its band between gaps.
+
+    ``unreliable`` of the ``released`` windows have no value to draw.
+    """
 
     label: str
     lines: tuple[str, ...]
     bands: tuple[str, ...]
     dots: tuple[Dot, ...]
+    unreliable: int
+    released: int
 
 
 @dataclass(frozen=True)
 class SeriesChart:
-    """Small multiples on one scale; ``refused`` are the places of windows that were refused."""
+    """Small multiples on one scale; ``refused`` are the places of windows that were refused.
+
+    Where there are too many groups, those with the fewest reliable values are ``omitted``.
+    """
 
     panels: tuple[Panel, ...]
     ticks: tuple[Tick, ...]
@@ -149,16 +158,18 @@ def series(columns: Sequence[Sequence[Estimate] | None], first: str, last: str) 
     across = _Scale(-0.5, max(len(columns), 1) - 0.5)
     names = list(dict.fromkeys(estimate.label for estimate in present))
     tables = [{e.label: e for e in column} if column is not None else {} for column in columns]
+    drawn = _most_reliable(present)
     return SeriesChart(
         panels=tuple(
             _panel([table.get(name) for table in tables], name, across, scale)
-            for name in names[:MOST_PANELS]
+            for name in names
+            if name in drawn
         ),
         ticks=tuple(Tick(round(100 - tick.at, 2), tick.text) for tick in ticks),
         first=first,
         last=last,
         refused=tuple(across(i) for i, column in enumerate(columns) if column is None),
-        omitted=max(0, len(names) - MOST_PANELS),
+        omitted=len(names) - len(drawn),
     )
 
 
@@ -213,6 +224,13 @@ def short(name: str) -> str:
     return name if len(name) <= LABEL else name[: LABEL - 1] + "…"
 
 
+def _most_reliable(estimates: Sequence[Estimate]) -> set[str]:
+    """The names with the most reliable values, ties by name: as many as there are panels."""
+    reliable = Counter({estimate.label: 0 for estimate in estimates})
+    reliable.update(estimate.label for estimate in estimates if estimate.value is not None)
+    return set(sorted(reliable, key=lambda name: (-reliable[name], name))[:MOST_PANELS])
+
+
 def _panel(
     estimates: Sequence[Estimate | None], name: str, across: _Scale, scale: _Scale
 ) -> Panel:
@@ -220,6 +238,7 @@ def _panel(
         return round(100 - scale(value), 2)
 
     lines, bands, dots = [], [], []
+    released = sum(estimate is not None for estimate in estimates)
     for piece in _pieces(estimates):
         middle, low, high = [], [], []
         for index, value, estimate in piece:
@@ -236,6 +255,8 @@ def _panel(
         lines=tuple(lines),
         bands=tuple(bands),
         dots=tuple(dots),
+        unreliable=released - len(dots),
+        released=released,
     )
 
 
@@ -251,7 +272,7 @@ def _pieces(estimates: Sequence[Estimate | None]) -> list[list[tuple[int, float,
 
 
 def _reach(estimates: Sequence[Estimate], *, zero: bool) -> tuple[float, float]:
-    """The stretch that holds every reliable interval; unreliable ones may run off the plot."""
+    """The stretch that holds every reliable interval; unreliable ones are not drawn."""
     shown = [each for each in estimates if each.value is not None] or list(estimates)
     low = min((each.lower for each in shown), default=0.0)
     high = max((each.upper for each in shown), default=1.0)

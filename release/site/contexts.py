@@ -58,11 +58,16 @@ class RowView:
 
 @dataclass(frozen=True)
 class Headline:
-    """The rows that a release's first sentence is about; None where no row is reliable."""
+    """The rows that a release's first sentence is about, and how many it may choose among.
+
+    ``highest`` is None where no row is reliable, ``lowest`` where it is the only one.
+    """
 
     kind: str
     highest: RowView | None
     lowest: RowView | None
+    reliable: int
+    total: int
 
 
 @dataclass(frozen=True)
@@ -332,6 +337,7 @@ class AccountPage:
     replaces: LinkView | None
     replaced_by: LinkView | None
     conversions: tuple[Conversion, ...]
+    """By every formula, the account's own first."""
     comparison: tuple[Comparison, ...]
     statement: Statement
     warning: str | None

@@ -150,7 +150,9 @@ class Site:
             refused_jobs=tuple(refused),
             entries=tuple(_entry(account, entry, links.get(entry.seq)) for entry in entries),
             **self._replacements(account, up),
-            conversions=spending.conversions,
+            conversions=tuple(
+                sorted(spending.conversions, key=lambda e: e.name != account.terms.accountant)
+            ),
             comparison=spending.comparison,
             statement=spending.statement,
             warning=spending.warning,

@@ -21,12 +21,15 @@ def rows(release: Release) -> tuple[RowView, ...]:
 def headline(kind: str, shown: Sequence[RowView]) -> Headline:
     """The rows with the greatest and, for means, the least reliable value."""
     known = [(Decimal(row.value.raw), row) for row in shown if row.value is not None]
-    if not known:
-        return Headline(kind, None, None)
-    if kind == "leaderboard":
-        return Headline(kind, known[0][1], None)
-    ordered = [row for _, row in sorted(known, key=lambda pair: pair[0], reverse=True)]
-    return Headline(kind, ordered[0], ordered[-1] if len(ordered) > 1 else None)
+    if kind != "leaderboard":
+        known.sort(key=lambda pair: pair[0], reverse=True)
+    return Headline(
+        kind,
+        highest=known[0][1] if known else None,
+        lowest=known[-1][1] if kind != "leaderboard" and len(known) > 1 else None,
+        reliable=len(known),
+        total=len(shown),
+    )
 
 
 def estimates(shown: Sequence[RowView]) -> tuple[Estimate, ...]:

@@ -58,6 +58,7 @@ def test_a_series_breaks_where_a_window_was_refused_or_not_reliable() -> None:
     assert [len(line.split()) for line in panel.lines] == [2, 1]
     assert [len(band.split()) for band in panel.bands] == [4, 2]
     assert [dot.text for dot in panel.dots] == ["2", "3", "4"]
+    assert (panel.unreliable, panel.released) == (1, 4)
     assert chart.refused == (90.0,)
 
 
@@ -66,6 +67,19 @@ def test_a_series_says_how_many_groups_it_leaves_to_the_tables() -> None:
     chart = charts.series([week, week], "first", "last")
     assert len(chart.panels) == charts.MOST_PANELS
     assert chart.omitted == 30 - charts.MOST_PANELS
+
+
+def test_a_series_leaves_out_the_groups_with_the_fewest_reliable_windows() -> None:
+    def week(most: int) -> list[Estimate]:
+        return [
+            Estimate(f"{place:02}", 2.0 if place >= most else None, 1.0, 3.0, "")
+            for place in reversed(range(30))
+        ]
+
+    chart = charts.series([week(2), week(4)], "first", "last")
+    # The places are kept; of those with a value in every window the last by name go.
+    assert [panel.label for panel in chart.panels] == [f"{place:02}" for place in range(27, 3, -1)]
+    assert chart.omitted == 6
 
 
 @given(st.lists(st.integers(0, 10**9), max_size=30))

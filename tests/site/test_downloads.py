@@ -113,7 +113,7 @@ def test_a_file_of_no_reliable_row_keeps_its_columns() -> None:
     lines = files["jobs/category-ratings/2026-01-05/data.csv"].decode().splitlines()
     assert lines[0] == "group,value,lower,upper,status,count"
     assert lines[1] == "Baking,,3.85,3.95,not-reliable,"
-    assert b"No row of this table is reliable" in files["index.html"]
+    assert b"None of the 12 groups is reliable in this week" in files["index.html"]
 
 
 @pytest.mark.parametrize("name", ["..", "a/b", "a\\b", "", "."])

@@ -19,7 +19,17 @@ from release.accounting import ACCOUNTANTS
 from release.ledger.records import Account
 from release.site import render
 from release.windows import Window
-from tests.site.examples import Book, mean_release, means, nasty, shop, week
+from tests.site.examples import (
+    CATEGORIES,
+    Book,
+    leaderboard,
+    leaderboard_release,
+    mean_release,
+    means,
+    nasty,
+    shop,
+    week,
+)
 from tests.site.reading import Element, read, table
 
 SHOP = render([shop()], templates=None)
@@ -30,6 +40,7 @@ FILES = {
 PAGES = sorted(name for name in FILES if name.endswith(".html"))
 MEAN = "jobs/category-ratings/2026-03-02"
 BOARD = "jobs/top-products/2026-03-02"
+FEW = "jobs/category-ratings/2026-01-05"
 
 
 def words(name: str, files: dict[str, bytes] = SHOP) -> str:
@@ -154,7 +165,8 @@ def test_a_leaderboard_page_shows_its_top_and_the_file_all() -> None:
 @pytest.mark.parametrize(
     "said",
     [
-        "Estimated highest: Cutlery, about 4.38. Estimated lowest: Coffee, about 3.40.",
+        "Estimated highest: Cutlery, about 4.38 (4.28 to 4.47).",
+        "Estimated lowest: Coffee, about 3.40 (3.33 to 3.48). 11 of 12 groups are reliable",
         "Each customer is protected as a whole, for the whole life of this data",
         "ε = 1.5 at most, at δ = 1e-6; weeks add up",
         "up to and with this one has used ε = 1.3735 of it",
@@ -178,7 +190,8 @@ def test_a_leaderboard_page_shows_its_top_and_the_file_all() -> None:
         "Approved by A. Officer, 12 December 2025",
         "One vote a customer",
         "This shifts the estimate away from the plain mean",
-        "[u] not reliable",
+        "[u] not reliable: the noisy count is so small that the noise interval of a mean in the middle of",
+        "the whole of that range, 1 to 5",
         "noise interval",
         "where jobs were chosen after looking at what was published, it describes",
         "whoever runs this publication sees the raw rows",
@@ -201,6 +214,87 @@ def test_a_leaderboard_page_says_how_far_its_order_goes() -> None:
     assert "every customer counting 2 times in it at most" in said
     assert "keeps 5, chosen by a keyed hash" in said
     assert "The ranges of ranks hold for all rows at once in 95 % of releases" in said
+
+
+@pytest.mark.parametrize(
+    ("groups", "reliable", "said"),
+    [
+        (2, 2, "highest: Barbecue, about 4.27 (4.21 to 4.34). Estimated lowest: Baking, about"),
+        (3, 1, "Estimated for Baking: about 3.90 (3.85 to 3.95). Only 1 of 3 groups is reliable"),
+        (3, 0, "None of the 3 groups is reliable in this week"),
+        (1, 1, "Estimated for Baking: about 3.90 (3.85 to 3.95)."),
+        (1, 0, "Its one group is not reliable in this week"),
+    ],
+)
+def test_a_mean_speaks_of_reliable_groups_only(groups: int, reliable: int, said: str) -> None:
+    files = render([few(groups, reliable)], templates=None)
+    for name in ("index.html", "jobs/category-ratings/index.html", f"{FEW}/index.html"):
+        assert said in words(name, files)
+        assert ("Estimated highest" in words(name, files)) == (reliable > 1)
+    page = words(f"{FEW}/index.html", files)
+    assert ("[u] not reliable:" in page) == (reliable < groups)
+    assert ("reliable in this week" in page) == (reliable < groups)
+
+
+def test_an_unreliable_row_of_a_chart_is_words_and_no_line() -> None:
+    chart = read(render([few(1, 0)], templates=None)[f"{FEW}/index.html"]).all("svg")[0]
+    assert "not reliable" in [each.text() for each in chart.all("text")]
+    assert {each.attrs["class"] for each in chart.all("line")} == {"grid"}
+    assert not chart.all("circle")
+
+
+def test_a_panel_says_where_it_is_not_reliable() -> None:
+    said = words("jobs/category-ratings/index.html")
+    assert said.count("not reliable in 6 of 10") == 2  # on the panel, and in its description
+    book = Book()
+    for number in (1, 2):
+        book.release(mean_release(means(), number), week(number))
+    page = read(render([book.account()], templates=None)["jobs/category-ratings/index.html"])
+    panels = [each for each in page.all("svg") if not each.within("svg")]
+    said_in = ["not reliable" in [text.text() for text in each.all("text")] for each in panels]
+    assert said_in == [place == 10 for place in range(12)]
+
+
+@pytest.mark.parametrize(
+    ("last", "said"),
+    [
+        (10, "(its true rank: 1 to 10)"),
+        (11, "(cannot be told apart from many others: rank 1 to 11)"),
+    ],
+)
+def test_a_first_place_among_many_is_no_first_place(last: int, said: str) -> None:
+    release = leaderboard_release(leaderboard(), 0)
+    first, *rest = release.table.rows
+    rows = (first.model_copy(update={"rank_upper": last}), *rest)
+    table = release.table.model_copy(update={"rows": rows})
+    book = Book()
+    book.release(release.model_copy(update={"table": table}), week(0))
+    files = render([book.account()], templates=None)
+    assert said in words("jobs/top-products/2026-01-05/index.html", files)
+    assert "[u]" not in words("jobs/top-products/2026-01-05/index.html", files)
+
+
+def test_names_may_be_broken_after_a_slash() -> None:
+    book = Book()
+    book.release(mean_release(means(("Pots/Pans",)), 0), week(0))
+    assert (
+        b"<bdi>Pots/<wbr>Pans</bdi>"
+        in render([book.account()], templates=None)[f"{FEW}/index.html"]
+    )
+
+
+def few(groups: int, reliable: int) -> Account:
+    """One week of means, of which the first are reliable."""
+    release = mean_release(means(CATEGORIES[:groups]), 0)
+    nothing = {"value": None, "lower": 1.0, "upper": 5.0, "status": "not-reliable"}
+    rows = tuple(
+        row if place < reliable else row.model_copy(update=nothing)
+        for place, row in enumerate(release.table.rows)
+    )
+    table = release.table.model_copy(update={"rows": rows})
+    book = Book()
+    book.release(release.model_copy(update={"table": table}), week(0))
+    return book.account()
 
 
 def test_a_mean_with_more_rows_a_unit_says_what_it_estimates() -> None:

@@ -166,7 +166,7 @@ def test_basic_and_advanced_composition_stand_beside_the_formulas() -> None:
         row["Formula"].split(":")[0].split(",")[0]: row["ε"]
         for row in captioned(read(FILES[PAGE]), "ε at δ")
     }
-    assert list(rows) == ["gdp", "rdp", "rdp-classic", "zcdp", "basic", "advanced"]
+    assert list(rows) == ["rdp", "gdp", "rdp-classic", "zcdp", "basic", "advanced"]
     assert rows["gdp"] == rows["zcdp"] == "does not apply"
     event = Spending(FEDERATED).event
     assert event is not None
