@@ -190,7 +190,7 @@ def test_a_leaderboard_page_shows_its_top_and_the_file_all() -> None:
         "Approved by A. Officer, 12 December 2025",
         "One vote a customer",
         "This shifts the estimate away from the plain mean",
-        "[u] not reliable: the noisy count is so small that the noise interval of a mean in the middle of",
+        "[u] not reliable: the noisy count is so small that the noise interval of a mean in",
         "the whole of that range, 1 to 5",
         "noise interval",
         "where jobs were chosen after looking at what was published, it describes",
