@@ -7,6 +7,11 @@ from collections.abc import Callable, Generator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+# No test is a timed one: a slow machine is no fault of the code.
+settings.register_profile("house", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("house")
 
 # Some data sets do not live in the repository; their tests say so by this word.
 ALLOWED_SKIP = "data absent:"
