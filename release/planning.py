@@ -11,13 +11,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
+from release import accounting
 from release.accounting import (
     Charge,
     Spend,
-    admissible_releases,
     admits,
     per_release_charge,
-    rho_caps,
     share_cap,
 )
 from release.errors import ConfigError, UsageError
@@ -131,10 +130,8 @@ def reach(one: Plan, terms: Terms) -> dict[str, int]:
 
     ``zcdp`` is the textbook's formula, for comparison.
     """
-    rho = rho_units(one, terms)
-    caps = rho_caps(terms.budget.epsilon, terms.budget.delta)
-    share = one.job.noise.share
-    return {name: admissible_releases(share_cap(cap, share), rho) for name, cap in caps.items()}
+    budget, share = terms.budget, one.job.noise.share
+    return accounting.reach(rho_units(one, terms), budget.epsilon, budget.delta, share)
 
 
 def smallest_reliable(one: Plan) -> int | None:

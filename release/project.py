@@ -176,10 +176,14 @@ class Project:
         """
         run = Run()
         try:
+            # Whatever is wrong with a job is found before an account is opened for life.
+            plans = self.plans()
             unreadable = self._unreadable()
             self.open_accounts(now, but=unreadable.keys())
             queue = self.due(now, self.jobs(jobs))
-            for settled in self._settle(queue, unreadable, now, sampler, run):
+            for settled in self._settle(
+                queue, plans, unreadable, now=now, sampler=sampler, run=run
+            ):
                 run.settled.append(settled)
                 seen(settled)
         except ReleaseError as error:
@@ -237,12 +241,13 @@ class Project:
     def _settle(
         self,
         queue: Sequence[Due],
+        plans: Mapping[str, Plan],
         unreadable: Mapping[str, SourceError],
+        *,
         now: datetime,
         sampler: Sampler,
         run: Run,
     ) -> Iterator[Settled]:
-        plans = self.plans()
         failed: set[str] = set()
         for one in queue:
             job, window = one.job, one.window

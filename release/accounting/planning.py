@@ -38,11 +38,10 @@ def fits_exactly(cap: int, share: Exact, releases: int) -> bool:
     return admissible_releases(share_cap(cap, share), charge) == releases
 
 
-def reach(charge: int, epsilon: Exact, delta: Exact) -> dict[str, int]:
-    """How many Gaussian releases of one ρ fit (ε, δ) by each formula, side by side."""
-    return {
-        name: admissible_releases(cap, charge) for name, cap in rho_caps(epsilon, delta).items()
-    }
+def reach(charge: int, epsilon: Exact, delta: Exact, share: Exact = 1) -> dict[str, int]:
+    """How many Gaussian releases of one ρ fit a share of (ε, δ), by each formula side by side."""
+    caps = rho_caps(epsilon, delta)
+    return {name: admissible_releases(share_cap(cap, share), charge) for name, cap in caps.items()}
 
 
 def rho_caps(epsilon: Exact, delta: Exact) -> dict[str, int]:
