@@ -25,7 +25,7 @@ check: .venv/dev.stamp
 
 # Writes the expected pages and ledgers anew: review the difference before it is committed.
 golden: .venv/dev.stamp
-	@DP_RELEASE_GOLDEN=1 $(BIN)/pytest -n 0 --golden -k golden
+	@$(BIN)/pytest -n 0 --golden -k golden
 
 sample: .venv/run.stamp
 	@$(BIN)/python data/make_sample.py

@@ -128,8 +128,17 @@ def _wrongly_opened(dataset: Dataset, files: Files, ledger: Ledger) -> Iterator[
             f"is {old!r}, and the ledger has no account of that name",
             "must be an account that was opened: `dp-release budget` lists them",
         )
-    for name in ledger.open_accounts():
-        if name not in files.datasets and name != old:
+    unreplaced = ledger.open_accounts()
+    if old is not None and ledger.terms(old) is not None and old not in unreplaced:
+        yield Fault(
+            PROJECT_FILE,
+            f"{key}.replaces",
+            f"is {old!r}, whose spend another account has taken over already",
+            "must be the account that was opened last over the same people",
+        )
+    taken_over = {dataset.replaces for dataset in files.datasets.values()}
+    for name in unreplaced:
+        if name not in files.datasets and name not in taken_over:
             yield Fault(
                 PROJECT_FILE,
                 key,

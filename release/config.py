@@ -24,6 +24,8 @@ from release.errors import ConfigError, Fault
 from release.specs import Dataset, Job, Line, Project, Spec
 
 PROJECT_FILE = "dp-release.toml"
+LEDGER_VARIABLE = "DP_RELEASE_LEDGER"
+LEDGER_KEY = "project.ledger"
 JOBS_FOLDER = "jobs"
 NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 NAME_RULE = "use lower-case letters, digits, - and _, at most 64, beginning with a letter or digit"
@@ -52,10 +54,15 @@ class _ProjectFile(Spec):
     dataset: Annotated[dict[str, Dataset], Field(description="one table for each dataset")]
 
 
-def read(folder: Path) -> Files:
-    """The project in ``folder``; raises ConfigError with every fault of every file."""
+def read(folder: Path, environment: Mapping[str, str] | None = None) -> Files:
+    """The project in ``folder``; raises ConfigError with every fault of every file.
+
+    The ledger's address may stand in the environment instead, since it may hold a password.
+    """
     faults: list[Fault] = []
     document = _named(_toml(folder, PROJECT_FILE, faults), faults)
+    address = (os.environ if environment is None else environment).get(LEDGER_VARIABLE)
+    document = _with_ledger(document, address, faults)
     top = _model(_ProjectFile, document, PROJECT_FILE, faults)
     jobs = list(_jobs(folder, _sources(document, folder), faults))
     if top is not None:
@@ -129,6 +136,19 @@ def _named(document: dict[str, Any] | None, faults: list[Fault]) -> dict[str, An
         for name, table in tables.items()
     }
     return {**document, "dataset": named}
+
+
+def _with_ledger(
+    document: dict[str, Any] | None, address: str | None, faults: list[Fault]
+) -> dict[str, Any] | None:
+    project = document.get("project") if document else None
+    if document is None or not address or not isinstance(project, dict):
+        return document
+    if project.get("ledger", address) != address:
+        found = f"is another ledger than {LEDGER_VARIABLE} names in the environment"
+        allowed = "must be said in one place: two ledgers would be two budgets"
+        faults.append(Fault(PROJECT_FILE, LEDGER_KEY, found, allowed))
+    return {**document, "project": {**project, "ledger": address}}
 
 
 def _listed(
@@ -207,7 +227,9 @@ def _fault(model: type[BaseModel], detail: ErrorDetails, file: str) -> Fault:
             key, found = f"{key}.kind", f"is {detail['ctx']['tag']!r}"
         case "value_error":
             found = detail["msg"].removeprefix("Value error, ")
-            if isinstance(detail["input"], bool | int | str | Decimal):
+            if key == LEDGER_KEY:
+                found = f"is {found}"  # an address may hold a password
+            elif isinstance(detail["input"], bool | int | str | Decimal):
                 found = f"is {_shown(detail['input'])} ({found})"
         case _:
             found = f"is {_shown(detail['input'])}"
@@ -317,8 +339,9 @@ def _badly_named(datasets: Mapping[str, Dataset]) -> Iterator[Fault]:
 def _exposed(top: _ProjectFile, folder: Path) -> Iterator[Fault]:
     """A site that is put on the web must not take private rows or the ledger's key along."""
     site = _resolved(folder, top.project.site)
-    ledger = top.project.ledger.removeprefix("sqlite:///")
-    kept = [PROJECT_FILE, JOBS_FOLDER, ledger, *(each.source for each in top.dataset.values())]
+    kept = [PROJECT_FILE, JOBS_FOLDER, *(each.source for each in top.dataset.values())]
+    if (ledger := top.project.ledger.removeprefix("sqlite:///")) != top.project.ledger:
+        kept.append(ledger)
     for name in kept:
         path = _resolved(folder, name)
         if path.is_relative_to(site) or site.is_relative_to(_resolved(folder, JOBS_FOLDER)):
@@ -355,6 +378,14 @@ def _replaced(datasets: Mapping[str, Dataset]) -> Iterator[Fault]:
                 f"dataset.{name}.replaces",
                 f"is {dataset.replaces!r}, which is still a dataset of this file",
                 f"must be an account that is no longer used: remove [dataset.{dataset.replaces}]",
+            )
+    for old, count in Counter(dataset.replaces for dataset in datasets.values()).items():
+        if old is not None and count > 1:
+            yield Fault(
+                PROJECT_FILE,
+                "dataset",
+                f"{count} datasets replace {old!r}",
+                "an account's spend can be taken over by one other",
             )
 
 

@@ -18,8 +18,9 @@ from release import __version__
 from release.accounting import RHO_UNITS, Charge, delta_charge, per_release_charge, share_cap
 from release.bounding import Totals, sensitivity
 from release.errors import ConfigError, Fault
-from release.ledger.records import Entry, Mechanism, Release, Software, Terms
+from release.ledger.records import HALTS, Entry, Halt, Mechanism, Release, Software, Terms
 from release.ledger.store import Ledger
+from release.ledger.writing import View
 from release.mechanisms import RHO, GaussianMechanism, calibrated
 from release.noise import Sampler
 from release.specs import LATTICE_BITS, Job
@@ -29,7 +30,7 @@ from release.windows import Window
 # Enough whole units for every total of a release to get one.
 LEAST_CHARGE = 10
 
-Status = Literal["published", "already", "refused", "failed"]
+Status = Literal["published", "already", "refused", "failed"] | Halt
 Read = Callable[[Window, str], Totals]
 """The exact totals of a window, given the account's sampling key."""
 
@@ -67,7 +68,11 @@ class Plan:
 
 @dataclass(frozen=True)
 class Settled:
-    """What became of one window of one job; ``entry`` is None only where it failed."""
+    """What became of one window of one job.
+
+    ``entry`` is the one that settles it: None where it failed, or is left for later since its
+    job is paused or retired.
+    """
 
     job: str
     window: Window
@@ -110,22 +115,23 @@ def settle(
 ) -> Settled:
     """Releases a window once, or refuses it once, or finds that this was done before.
 
-    Raises SourceError, BusyError, StorageError or LedgerError, each with nothing charged.
+    A window of a job that is paused or retired is not settled. Raises SourceError, BusyError,
+    StorageError or LedgerError, each with nothing charged.
     """
     job = plan.job.name
     with ledger.looking(plan.account) as view:
-        found = view.settlement(job, window)
-        if found is not None:
-            return Settled(job, window, "already", found)
+        passed = _passed_over(view, job, window)
+        if passed is not None:
+            return passed
         stop = view.stopped_by(job, plan.charge, job_cap=plan.job_cap)
         key = view.head.sampling_key
     # Spent sums never fall, so what does not fit now will not fit under the lock either; and a
     # window that will be refused is not read.
     totals = None if stop else read(window, key)
     with ledger.writing(plan.account) as writer:
-        found = writer.settlement(job, window)
-        if found is not None:
-            return Settled(job, window, "already", found)
+        passed = _passed_over(writer, job, window)
+        if passed is not None:
+            return passed
         stop = stop or writer.stopped_by(job, plan.charge, job_cap=plan.job_cap)
         if totals is None or stop is not None:
             refusal = writer.refuse(plan.job, window, plan.charge, stop or "account", now)
@@ -133,3 +139,11 @@ def settle(
         content = plan.published(totals, sampler)
         entry = writer.release(window, plan.charge, plan.mechanism.event, content, now)
     return Settled(job, window, "published", entry)
+
+
+def _passed_over(view: View, job: str, window: Window) -> Settled | None:
+    found = view.settlement(job, window)
+    if found is not None:
+        return Settled(job, window, "already", found)
+    halt = view.halted().get(job)
+    return None if halt is None else Settled(job, window, HALTS[halt.kind], None)

@@ -4,25 +4,30 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from release import agreement, config, pipeline, planning, site
 from release.accounting import Charge, Event, Spend
 from release.bounding import Totals, totals
 from release.errors import LedgerError, ReleaseError, SourceError, UsageError
-from release.ledger.records import About, Account, Entry, Terms
+from release.ledger import history, transfer
+from release.ledger.kinds import Decision, Notice
+from release.ledger.records import HALTS, About, Account, Entry, EntryKind, Terms
 from release.ledger.store import Ledger
+from release.ledger.transfer import LedgerCopy, Summary
+from release.ledger.verification import Finding
+from release.ledger.writing import Writer
 from release.noise import Sampler, gaussian
 from release.pipeline import Plan, Settled
 from release.planning import Position, Step
 from release.sources import Rows, open_rows
 from release.specs import Dataset, Job
 from release.statistics import STATISTICS
-from release.windows import Window, due
+from release.windows import Window, due, following
 
 # Control characters, and halves of characters, which no file can hold.
 UNPRINTABLE = frozenset({"Cc", "Cs", "Zl", "Zp"})
@@ -44,6 +49,8 @@ class Run:
 
     settled: list[Settled] = field(default_factory=list)
     errors: list[ReleaseError] = field(default_factory=list)
+    halted: dict[str, Entry] = field(default_factory=dict)
+    """Of the jobs asked for, those that are paused or retired, with the entry that says so."""
 
     @property
     def exit_code(self) -> int:
@@ -114,16 +121,29 @@ class Project:
 
         Reads the files and the ledger, and no data.
         """
-        return list(agreement.doubts(self.files, self.plans(), self.ledger))
+        halts = (
+            f"{config.JOBS_FOLDER}/{name}.toml: the job is {HALTS[entry.kind]} since "
+            f"{entry.charged_at:%Y-%m-%d}, so nothing of it is due: {entry.body['reason']}"
+            for name, entry in self.halted(self.files.jobs).items()
+        )
+        return [*agreement.doubts(self.files, self.plans(), self.ledger), *halts]
 
-    def _check_published(self) -> None:
+    def _check_dataset(self, name: str) -> None:
+        if name not in self.files.datasets:
+            raise UsageError(
+                f"there is no dataset {name!r}",
+                hint=f"The datasets are {', '.join(sorted(self.files.datasets))}.",
+            )
+
+    def _check_published(self, copy: LedgerCopy | None = None) -> None:
         # A ledger that is older than the site has forgotten charges: it would pay them out
         # again, and put other numbers in the place of those that were shown.
+        record = copy or self.ledger
         for account, head in site.heads(self.site_folder).items():
-            if not self.ledger.holds(account, head):
+            if not record.holds(account, head):
                 raise LedgerError(
                     f"{self.site_folder}: shows an entry of account {account!r} that the ledger "
-                    f"{self.ledger.path} does not hold",
+                    f"{record.name} does not hold",
                     hint="The ledger is lost, older than the site, or another project's. Put the "
                     "newest one back; docs/commands.md says what to do if it is lost for good.",
                 )
@@ -144,21 +164,33 @@ class Project:
                 f"account {terms.account!r} has not yet taken over what {terms.replaces!r} spent",
                 hint="Run `dp-release open` first.",
             )
-        ahead = {name: self._unsettled(one.job) for name, one in plans.items()}
+        halted = self.halted(one.job for one in plans.values())
+        ahead = {
+            name: () if name in halted else self._unsettled(one.job) for name, one in plans.items()
+        }
         return planning.timeline(plans, ahead, position)
 
     def _unsettled(self, job: Job) -> Iterator[Window]:
         settled = self.ledger.settled(job.dataset, job.name)
-        window = Window(job.window, job.start, self.files.dataset_of(job).time_zone)
-        while True:
-            if window not in settled:
-                yield window
-            window = Window(window.kind, window.after, window.zone)
+        zone = self.files.dataset_of(job).time_zone
+        return (w for w in following(job.window, job.start, zone) if w not in settled)
 
     def due(self, now: datetime, jobs: Iterable[Job]) -> list[Due]:
-        """What is due, oldest window first, then by the job's name."""
-        found = [Due(job, window) for job in jobs for window in self._due(job, now)]
+        """What is due, oldest window first, then by the job's name.
+
+        A job that is paused or retired has nothing due; once it is resumed, all that it missed is.
+        """
+        jobs = tuple(jobs)
+        halted = self.halted(jobs)
+        going = [job for job in jobs if job.name not in halted]
+        found = [Due(job, window) for job in going for window in self._due(job, now)]
         return sorted(found, key=lambda one: (one.window.end, one.job.name))
+
+    def halted(self, jobs: Iterable[Job]) -> dict[str, Entry]:
+        """Those of the jobs that are paused or retired, each with the entry that says so."""
+        found = {account: self.ledger.halted(account) for account in self.files.datasets}
+        named = ((job.name, found[job.dataset].get(job.name)) for job in jobs)
+        return {name: entry for name, entry in named if entry is not None}
 
     def run(
         self,
@@ -186,6 +218,7 @@ class Project:
             ):
                 run.settled.append(settled)
                 seen(settled)
+            run.halted = self.halted(self.jobs(jobs))
         except ReleaseError as error:
             run.errors.append(error)
         if any(isinstance(error, LedgerError) for error in run.errors):
@@ -203,19 +236,84 @@ class Project:
         AccountingError for an event that the account cannot take and RefusedError for one that
         does not fit, each with nothing charged.
         """
-        if not reason.strip() or any(unicodedata.category(char) in UNPRINTABLE for char in reason):
-            raise UsageError(
-                "the reason is empty, or holds a control character",
-                hint="Say in one line of text what was done.",
-            )
-        if account not in self.files.datasets:
-            raise UsageError(
-                f"there is no dataset {account!r}",
-                hint=f"The datasets are {', '.join(sorted(self.files.datasets))}.",
-            )
+        _check_line("reason", reason)
+        self._check_dataset(account)
         self.open_accounts(now)
         with self.ledger.writing(account) as writer:
             return writer.record(event, reason, now)
+
+    def remember(
+        self, path: Path, now: datetime, *, account: str | None = None
+    ) -> dict[str, list[Entry]]:
+        """Charges the earlier spends that a file holds, all or none; the new entries by account.
+
+        The file's rows name their accounts where ``account`` is None. Accounts are opened as by
+        ``record``. Raises UsageError where the file cannot be read, HistoryError with every row
+        that cannot be charged or was before, and RefusedError where a budget does not cover its
+        history, each with nothing charged.
+        """
+        if account is not None:
+            self._check_dataset(account)
+        past = history.read(path, self.terms(), account=account, now=now)
+        for name in past.accounts:
+            # Opening fixes a budget for life: one that is too small is found before.
+            if self.ledger.terms(name) is None:
+                past.check_covered(name)
+        self.open_accounts(now)
+        with self.ledger.writing_all(past.accounts) as writers:
+            past.check_new({name: writer.remembered() for name, writer in writers.items()})
+            for name, writer in writers.items():
+                past.check_covered(name, writer.head.last.spent)
+            return {
+                name: writer.remember([(one.body, one.event) for one in past.accounts[name]], now)
+                for name, writer in writers.items()
+            }
+
+    def restore(self, file: IO[bytes], name: str) -> Summary:
+        """Brings an exported record into the project's ledger, which must not have one yet.
+
+        Raises BrokenExportError with what is wrong with the file, LedgerError where the site
+        shows an entry that the file does not hold, and UsageError where an account is open.
+        """
+        copy = transfer.read(file, name)
+        self._check_published(copy)
+        self.ledger.restore(copy)
+        return copy.summary
+
+    def amend(self, account: str, seq: int, event: Event, reason: str, now: datetime) -> Entry:
+        """Raises the charge of an earlier entry to what it should have been, even past the cap.
+
+        Raises UsageError for an unknown account, a reason that is not one line of text and an
+        entry whose charge this does not raise, and AccountingError for an event that the account
+        cannot take, each with nothing written.
+        """
+        _check_line("reason", reason)
+        with self._opened(account) as writer:
+            return writer.amend(seq, event, reason, now)
+
+    def notice(self, account: str, text: str, now: datetime, *, job: str | None = None) -> Entry:
+        """Tells readers of an account's pages something, or corrects what they were told.
+
+        Raises UsageError for an unknown account, a job that is none of its jobs, and a text that
+        is not one line.
+        """
+        _check_line("text", text)
+        if job is not None and self._account_of(job) != account:
+            raise UsageError(f"job {job!r} is not one of account {account!r}")
+        with self._opened(account) as writer:
+            return writer.note("notice", Notice(text=text), now, job=job)
+
+    def decide(self, decision: EntryKind, job: str, reason: str, now: datetime) -> Entry:
+        """Pauses, resumes or retires a job; its account is opened if it was not.
+
+        Raises UsageError for an unknown job, a reason that is not one line of text, and a
+        decision that may not follow the job's last one, each with nothing written.
+        """
+        _check_line("reason", reason)
+        account = self._account_of(job)
+        self.open_accounts(now)
+        with self.ledger.writing(account) as writer:
+            return writer.note(decision, Decision(reason=reason), now, job=job)
 
     def build_site(self) -> list[Path]:
         """Brings the site up to the ledger; gives the files whose bytes changed.
@@ -234,9 +332,39 @@ class Project:
                 return written
             accounts = self.accounts()
 
+    def verify(self) -> tuple[int, list[Finding]]:
+        """How many entries the ledger holds, and everything that is wrong with any of them.
+
+        What the published site shows must be in it.
+        """
+        return self.ledger.verify(site.heads(self.site_folder))
+
     def accounts(self) -> list[Account]:
         """Every account of the ledger with its whole record."""
         return self.ledger.accounts()
+
+    @contextmanager
+    def _opened(self, account: str) -> Iterator[Writer]:
+        self._check_published()
+        if self.ledger.terms(account) is None:
+            raise UsageError(
+                f"there is no account {account!r}",
+                hint="`dp-release budget` shows the accounts that were opened.",
+            )
+        with self.ledger.writing(account) as writer:
+            yield writer
+
+    def _account_of(self, job: str) -> str:
+        """A job's account: by its file, or where that is gone by what the ledger has of it."""
+        settled = {
+            name: account
+            for account in self.ledger.open_accounts()
+            for name in self.ledger.job_names(account)
+        }
+        accounts = settled | {one.name: one.dataset for one in self.files.jobs}
+        if job not in accounts:
+            self.jobs([job])  # raises, and names those that there are
+        return accounts[job]
 
     def _settle(
         self,
@@ -324,6 +452,14 @@ class Project:
             approved_by=dataset.budget.approved_by,
             reason=dataset.budget.reason,
             population=dataset.population,
+        )
+
+
+def _check_line(name: str, text: str) -> None:
+    if not text.strip() or any(unicodedata.category(char) in UNPRINTABLE for char in text):
+        raise UsageError(
+            f"the {name} is empty, or holds a control character",
+            hint="Write it as one line of text, which the pages will show.",
         )
 
 

@@ -7,6 +7,7 @@ privacy unit, groups, bounds and contribution bounds must be stated.
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from dataclasses import dataclass
 from datetime import date
@@ -64,8 +65,8 @@ def _zone(name: str) -> str:
 
 
 def _address(text: str) -> str:
-    if not text.removeprefix("sqlite:///") or not text.startswith("sqlite:///"):
-        raise ValueError("not the address of a SQLite file")
+    if not re.fullmatch(r"(sqlite:///|postgresql\+psycopg://).+", text):
+        raise ValueError("not the address of a SQLite file or a PostgreSQL database")
     return text
 
 
@@ -330,7 +331,10 @@ class Project(Spec):
     ledger: Annotated[
         Line,
         AfterValidator(_address),
-        Field(description='an address such as "sqlite:///state/ledger.db"'),
+        Field(
+            description='an address such as "sqlite:///state/ledger.db" or '
+            '"postgresql+psycopg://user@host/database", here or in DP_RELEASE_LEDGER'
+        ),
     ]
     site: Annotated[Line, Field(description="the folder that the site is written to")]
     contact: Annotated[

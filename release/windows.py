@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
+from itertools import takewhile
 from typing import Literal, get_args
 from zoneinfo import ZoneInfo
 
@@ -81,12 +82,21 @@ def beginning(kind: Kind, day: date) -> date:
             return day
 
 
+def following(kind: Kind, start: date, zone: str) -> Iterator[Window]:
+    """Every window from the one that begins on ``start``, without end.
+
+    A date that the zone skipped is no window: nothing can happen in it.
+    """
+    window = Window(kind, start, zone)
+    while True:
+        if window.start < window.end:
+            yield window
+        window = Window(kind, window.after, zone)
+
+
 def due(kind: Kind, start: date, zone: str, now: datetime) -> Iterator[Window]:
     """Every window from the one that begins on ``start`` to the last that has ended by ``now``."""
-    window = Window(kind, start, zone)
-    while window.end <= now:
-        yield window
-        window = Window(kind, window.after, zone)
+    return takewhile(lambda window: window.end <= now, following(kind, start, zone))
 
 
 def _next(kind: Kind, first: date) -> date:

@@ -1,13 +1,16 @@
-"""What all tests share: no silent skip where nothing may be skipped, and golden files."""
+"""What all tests share: both databases, golden files, and no silent skip where none may be."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from tests.ledger.places import Place, PostgreSQL, SQLite
+from tests.postgresql import Server, binaries
 
 # No test is a timed one: a slow machine is no fault of the code.
 settings.register_profile("house", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -32,6 +35,25 @@ def golden(request: pytest.FixtureRequest) -> Callable[[Path, bytes], None]:
         assert made == expected.read_bytes(), f"{expected} differs: look, then `make golden`"
 
     return hold
+
+
+@pytest.fixture(scope="session")
+def postgresql() -> Iterator[Server]:
+    """A server for all tests of this process that ask for it."""
+    programs = binaries()
+    if programs is None:
+        pytest.skip("PostgreSQL is not installed: there is no initdb with its pg_ctl")
+    with Server(programs) as server:
+        yield server
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
+    """Where no ledger is yet, in each of the databases."""
+    folder = tmp_path / "shop"
+    if request.param == "sqlite":
+        return SQLite(folder)
+    return PostgreSQL(folder, request.getfixturevalue("postgresql"))
 
 
 def refuse_skip(report: pytest.TestReport | pytest.CollectReport) -> None:

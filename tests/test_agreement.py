@@ -12,7 +12,15 @@ from typing import Any
 import pytest
 
 from tests.command import Done, dp_release
-from tests.projects import after_weeks, leaderboard_job, mean_job, write_project
+from tests.projects import (
+    after_weeks,
+    leaderboard_job,
+    mean_job,
+    toml,
+    visits,
+    write_project,
+    write_rows,
+)
 
 JOBS = {"mean": mean_job(noise={"releases": 8, "share": Decimal("0.5")})}
 
@@ -117,6 +125,41 @@ def test_a_renamed_dataset_is_not_a_new_budget(shop: Path) -> None:
     renamed(shop, "third", replaces="ratings")
     assert run(shop, weeks=3).code == 2
     assert released(shop) == before
+
+
+def two_datasets(folder: Path, first: str, second: str, replaces: dict[str, str]) -> None:
+    names = {first: "ratings", second: "visits"}
+    jobs = {f"of-{file}": {**JOBS["mean"], "dataset": name} for name, file in names.items()}
+    write_project(folder, jobs=jobs)
+    write_rows(folder / "data/visits.parquet", visits())
+    project = {"title": "Shop", "ledger": "sqlite:///state/ledger.db", "site": "site"}
+    budget = {"epsilon": Decimal("1.5"), "delta": Decimal("1e-6")}
+    table = {"unit": "customer_id", "time": "rated_at", "time_zone": "Europe/London"}
+    datasets = {
+        name: {"source": f"data/{file}.parquet", **table, "budget": budget}
+        | ({"replaces": replaces[name]} if name in replaces else {})
+        for name, file in names.items()
+    }
+    text = toml({"project": project, "dataset": datasets})
+    (folder / "dp-release.toml").write_text(text, encoding="utf-8")
+
+
+def test_two_accounts_are_replaced_in_one_edit(tmp_path: Path) -> None:
+    two_datasets(tmp_path, "a", "b", {})
+    assert run(tmp_path).code == 0
+    two_datasets(tmp_path, "c", "d", {"c": "a", "d": "b"})
+    assert run(tmp_path, weeks=3).code == 0
+    # Whose spend was taken over cannot be taken over again, and is no account to go on with.
+    two_datasets(tmp_path, "c", "e", {"c": "a", "e": "b"})
+    done = dp_release(tmp_path, "open", "--json")
+    assert done.code == 2
+    found = [(each["key"], each["found"]) for each in done.document["error"]["faults"]]
+    assert (
+        "dataset.e.replaces",
+        "is 'b', whose spend another account has taken over already",
+    ) in found
+    accounts = dp_release(tmp_path, "budget", "--json").document["accounts"]
+    assert [one["name"] for one in accounts] == ["a", "b", "c", "d"]
 
 
 def test_a_rho_beyond_the_share_is_a_fault_and_no_refusal(tmp_path: Path) -> None:

@@ -13,8 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from release.config import PROJECT_FILE, Files, read
+from release.config import LEDGER_VARIABLE, PROJECT_FILE, Files, read
 from release.errors import ConfigError, Fault
+from tests.command import dp_release
 from tests.projects import GROUPS, leaderboard_job, mean_job, toml, write_project
 
 CORPUS = Path(__file__).parent / "jobs"
@@ -172,10 +173,11 @@ BAD_PROJECTS = {
     "epsilon-too-close-to-zero": (f"{BUDGET}.epsilon", SIZE, EPSILON),
     "epsilon-too-large": (f"{BUDGET}.epsilon", "is 1000001", EPSILON),
     "epsilon-true": (f"{BUDGET}.epsilon", "is true (not a number)", EPSILON),
+    "ledger-with-a-password": ("project.ledger", "is not the address of", ADDRESS),
     "ledger-missing": ("project.ledger", "is missing", ADDRESS),
-    "ledger-of-another-kind": ("project.ledger", "is 'mysql://localhost/ledger'", ADDRESS),
-    "ledger-path": ("project.ledger", "is 'state/ledger.db'", ADDRESS),
-    "ledger-without-a-file": ("project.ledger", "is 'sqlite:///'", ADDRESS),
+    "ledger-of-another-kind": ("project.ledger", "is not the address of", ADDRESS),
+    "ledger-path": ("project.ledger", "is not the address of", ADDRESS),
+    "ledger-without-a-file": ("project.ledger", "is not the address of", ADDRESS),
     "name-given": (f"{DATASET}.name", "unknown key", "the name here is 'ratings'"),
     "not-toml": ("", "is not TOML: Expected ']'", "mend the syntax"),
     "number-beyond-all-sense": ("", SENSE, "mend"),
@@ -191,6 +193,7 @@ BAD_PROJECTS = {
         "is 'visits', which is still",
         "[dataset.visits]",
     ),
+    "replaced-twice": ("dataset", "2 datasets replace 'orders'", "by one other"),
     "replaces-itself": (f"{DATASET}.replaces", "is 'ratings', which is still", "no longer used"),
     "replaces-number": (f"{DATASET}.replaces", "is 1", "the account whose spend"),
     "site-among-the-jobs": ("project.site", "is 'jobs/site', which holds", "for the pages alone"),
@@ -314,6 +317,51 @@ def test_the_message_holds_each_fault_and_the_document_its_fields(tmp_path: Path
     for fault, fields in zip(raised.value.faults, document["faults"], strict=True):
         assert str(fault) in document["message"]
         assert fault == Fault(**fields)
+
+
+# ---------------------------------------------------------------------------- the ledger's address
+
+SERVER = "postgresql+psycopg://clerk:swordfish@db.example/ledger"
+
+
+def test_the_environment_may_name_the_ledger(tmp_path: Path) -> None:
+    write_project(tmp_path, rows=[], project={"ledger": None})
+    assert faults_of(tmp_path)[0].key == "project.ledger"
+    assert read(tmp_path, {LEDGER_VARIABLE: SERVER}).project.ledger == SERVER
+    write_project(tmp_path, rows=[])
+    said = read(tmp_path).project.ledger
+    assert read(tmp_path, {LEDGER_VARIABLE: ""}).project.ledger == said
+    assert read(tmp_path, {LEDGER_VARIABLE: said}).project.ledger == said
+
+
+def test_two_ledgers_would_be_two_budgets(tmp_path: Path) -> None:
+    write_project(tmp_path, rows=[])
+    with pytest.raises(ConfigError, match="another ledger than DP_RELEASE_LEDGER") as raised:
+        read(tmp_path, {LEDGER_VARIABLE: SERVER})
+    assert len(raised.value.faults) == 1
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        SERVER.replace("+psycopg", ""),
+        SERVER.replace("://", ":/"),
+        SERVER.replace("postgresql", "mysql"),
+        f" {SERVER}",
+        f"{SERVER}\n",
+        SERVER.replace("/ledger", ""),
+        f"{SERVER}?schema=Robert'); --",
+        f"{SERVER}?schema=a&schema=b",
+        SERVER.replace("db.example", "db.example:port"),
+    ],
+)
+def test_a_password_is_never_repeated(tmp_path: Path, address: str) -> None:
+    write_project(tmp_path, rows=[], project={"ledger": address})
+    for arguments in (("check",), ("run", "--json"), ("ledger", "verify"), ("status", "--json")):
+        done = dp_release(tmp_path, *arguments)
+        assert done.code == 2
+        assert "project.ledger" in done.out + done.err
+        assert "swordfish" not in done.out + done.err
 
 
 # ---------------------------------------------------------------------------- files
@@ -475,9 +523,9 @@ def test_a_source_is_no_list_of_groups_and_its_rows_are_not_quoted(tmp_path: Pat
     statistic = {**mean_job()["statistic"], "groups": "alias.csv"}
     jobs = {"job": mean_job(statistic=statistic)}
     write_project(tmp_path, jobs=jobs, dataset={"source": "rows.csv", "time_format": "iso"})
-    (tmp_path / "rows.csv").write_text("category\nSECRET\nSECRET\n")
+    (tmp_path / "rows.csv").write_text("category\nSERVER\nSERVER\n")
     (tmp_path / "alias.csv").symlink_to("rows.csv")
     with pytest.raises(ConfigError, match="is the source of a dataset") as caught:
         read(tmp_path)
     assert [fault.key for fault in caught.value.faults] == ["statistic.groups"]
-    assert "SECRET" not in str(caught.value)
+    assert "SERVER" not in str(caught.value)

@@ -6,12 +6,14 @@ until it survives. Between two steps nothing touches the disk, so no moment of d
 
 from __future__ import annotations
 
+import json
 import os
 import resource
 import shutil
 import signal
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -19,7 +21,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from sqlalchemy import Engine, Pool, event
+from sqlalchemy import Connection, Engine, Pool, event
 
 from release import site
 from release.bounding import Totals
@@ -34,14 +36,13 @@ from tests.ledger.examples import (
     check_intact,
     exact,
     job,
-    ledger,
     opened,
     release,
-    rows,
     still,
     terms,
     week,
 )
+from tests.ledger.places import Place, Rows, SQLite
 from tests.ledger.shops import after, shop, tree
 
 Step = Callable[..., None]
@@ -63,7 +64,7 @@ def killer(at: int) -> Step:
 def watch_database(step: Step) -> None:
     """Before each statement, before each commit, and after each (as its connection is freed).
 
-    The tables of a new ledger are made in a draft by one transaction: its end stands for it.
+    The tables of a new ledger are made by one transaction: its end stands for it.
     """
 
     def statement(_connection: object, _cursor: object, text: str, *_: object) -> None:
@@ -119,11 +120,8 @@ def deaths(work: Callable[..., None], *args: object) -> Iterator[int]:
 # ------------------------------------------------------------------- the ledger, step by step
 
 
-def settle_two_weeks(at: int, folder: Path) -> None:
+def settle_two_weeks(place: Place, value: int = 0, step: Step = lambda: None) -> None:
     """Opens an account that has one release in it, and asks for two."""
-    step = killer(at)
-    watch_database(step)
-    watch_files(step, folder, FILE_EVENTS)
     planned = plan(job(releases=1), terms())
 
     def read(window: Window, key: str) -> Totals:
@@ -132,47 +130,50 @@ def settle_two_weeks(at: int, folder: Path) -> None:
         step()
         return totals
 
-    found = opened(folder)
-    for number in range(2):
-        settle(found, planned, week(number), read, sampler=noisy(step, at), now=NOW)
-    found.close()
+    with closing(opened(place)) as found:
+        for number in range(2):
+            settle(found, planned, week(number), read, sampler=noisy(step, value), now=NOW)
 
 
-def whole_or_nothing(folder: Path) -> list[dict[str, Any]]:
-    """The entries that a death left behind, read from a copy that stays as it was."""
-    copy = folder.with_name("copy")
-    shutil.rmtree(copy, ignore_errors=True)
-    shutil.copytree(folder, copy)
-    if not (copy / "state/ledger.db").exists():
+def die_settling(at: int, place: Place) -> None:
+    step = killer(at)
+    watch_database(step)
+    watch_files(step, place.folder, FILE_EVENTS)
+    settle_two_weeks(place, at, step)
+
+
+def whole_or_nothing(place: Place) -> Rows:
+    """The entries that a death left behind."""
+    aside = place.aside()
+    if not aside.columns():
         return []
-    check_intact(copy)
-    entries = rows(copy, "SELECT * FROM entries ORDER BY seq")
+    check_intact(aside)
+    entries = aside.entries()
     assert len(entries) != 1, "an account is opened and described at once"
     return entries
 
 
-def test_a_release_is_killed_at_every_step(tmp_path: Path) -> None:
-    folder, lengths = tmp_path / "shop", set()
-    for at in deaths(settle_two_weeks, folder):
-        before = whole_or_nothing(folder) if folder.exists() else []
+def test_a_release_is_killed_at_every_step(place: Place) -> None:
+    lengths = set()
+    for at in deaths(die_settling, place):
+        before = whole_or_nothing(place)
         lengths.add(len(before))
-        assert child(settle_two_weeks, 0, folder)
-        after = rows(folder, "SELECT * FROM entries ORDER BY seq")
+        settle_two_weeks(place)
+        after = place.entries()
         assert after[: len(before)] == before
         kinds = [entry["kind"] for entry in after]
         assert kinds == ["open", "project", "release", "refusal"]
-        check_intact(folder)
-        assert noise(folder) == (at if len(before) > 2 else 0)
-        shutil.rmtree(folder)
+        check_intact(place)
+        assert noise(place) == (at if len(before) > 2 else 0)
+        place.clear()
     assert lengths == {0, 2, 3, 4}
 
 
-def noise(folder: Path) -> int:
+def noise(place: Place) -> int:
     """What was added to the counts of the only release."""
-    found = ledger(folder)
-    (only,) = found.accounts()[0].releases.values()
-    found.close()
-    added = {n - e for n, e in zip(only.noisy["count"], exact(week(0), "")["count"], strict=True)}
+    (only,) = place.sql("SELECT content FROM releases")
+    counts: list[int] = json.loads(only["content"])["noisy"]["count"]
+    added = {n - e for n, e in zip(counts, exact(week(0), "")["count"], strict=True)}
     assert len(added) == 1
     return added.pop()
 
@@ -185,7 +186,7 @@ def pages(folder: Path) -> dict[str, bytes]:
     return {name: body for name, body in tree(folder).items() if Path(name).name[0] != "."}
 
 
-def write_site(at: int, files: dict[str, bytes], folder: Path) -> None:
+def die_writing(at: int, files: dict[str, bytes], folder: Path) -> None:
     watch_files(killer(at), folder, FILE_EVENTS)
     publishing.write(files, folder)
 
@@ -197,10 +198,10 @@ def test_a_site_is_killed_at_every_write(tmp_path: Path) -> None:
     release(found, week(1))
     new = site.render(found.accounts(), templates=None)
     found.close()
-    for _ in deaths(write_site, new, folder):
+    for _ in deaths(die_writing, new, folder):
         shown = pages(folder)
         assert all(body in {old.get(name), new.get(name)} for name, body in shown.items())
-        assert child(write_site, 0, new, folder)
+        publishing.write(new, folder)
         assert pages(folder) == new
         shutil.rmtree(folder)
         publishing.write(old, folder)
@@ -228,25 +229,37 @@ def test_a_site_is_killed_inside_a_write(tmp_path: Path, size: int) -> None:
 # --------------------------------------------------------------- a whole run, from rows to pages
 
 
-def run_project(at: int, folder: Path) -> None:
-    """Dies before a commit, or as a page of the site is put in place."""
+def die_running(at: int, place: Place) -> None:
+    """Before a commit of what was written, or as a page of the site is put in place."""
     step = killer(at)
-    event.listen(Engine, "commit", step)
-    watch_files(step, folder / "site/accounts", {"os.rename"})
+
+    def commit(connection: Connection) -> None:
+        if not connection.get_execution_options().get("postgresql_readonly"):
+            step()
+
+    event.listen(Engine, "commit", commit)
+    # Pages are put in place alike wherever the ledger is.
+    if isinstance(place, SQLite):
+        watch_files(step, place.folder / "site/accounts", {"os.rename"})
+    run_project(place.folder)
+
+
+def run_project(folder: Path) -> None:
     with open_project(folder) as project:
         done = project.run(after(1), sampler=still)
     assert not done.errors
 
 
-def test_a_whole_run_is_killed_and_the_next_one_completes_it(tmp_path: Path) -> None:
-    folder = shop(tmp_path / "shop", ("board",))
-    for _ in deaths(run_project, folder):
-        before = whole_or_nothing(folder)
-        assert child(run_project, 0, folder)
-        after = rows(folder, "SELECT * FROM entries ORDER BY seq")
+def test_a_whole_run_is_killed_and_the_next_one_completes_it(place: Place) -> None:
+    folder = shop(place.folder, ("board",), place.address)
+    for _ in deaths(die_running, place):
+        before = whole_or_nothing(place)
+        run_project(folder)
+        after = place.entries()
         assert after[: len(before)] == before
         assert [entry["kind"] for entry in after] == ["open", "project", "release"]
-        check_intact(folder)
+        check_intact(place)
         with open_project(folder) as project:
             assert project.build_site() == []
-        shop(folder, ("board",))
+        place.clear()
+        shop(folder, ("board",), place.address)

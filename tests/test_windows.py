@@ -118,6 +118,16 @@ def test_a_date_that_a_zone_skipped_is_an_empty_window() -> None:
     assert day("2011-12-31", "Pacific/Apia").start == skipped.end
 
 
+def test_a_date_that_a_zone_skipped_is_never_due() -> None:
+    found = due("day", date(2011, 12, 28), "Pacific/Apia", utc("2012-01-01 12:00"))
+    assert [window.name for window in found] == [
+        "2011-12-28",
+        "2011-12-29",
+        "2011-12-31",
+        "2012-01-01",
+    ]
+
+
 @given(zones, days)
 def test_where_midnight_happens_a_day_begins_with_the_first(zone: str, on: date) -> None:
     start = Window("day", on, zone).start

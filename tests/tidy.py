@@ -43,8 +43,8 @@ FENCES = (
 CLOCK_CALLS = {"now", "utcnow", "today"}
 
 SLOW = {
-    "ibis", "duckdb", "pandas", "pyarrow", "sqlalchemy", "jinja2", "scipy", "flint", "numpy",
-    "rich",
+    "ibis", "duckdb", "pandas", "pyarrow", "sqlalchemy", "alembic", "psycopg", "jinja2", "scipy",
+    "flint", "numpy", "rich",
 }  # fmt: skip
 
 ENGINE_CALLS = {

@@ -55,6 +55,10 @@ class Charge(NamedTuple):
     units: int
     delta0: int = 0
 
+    def plus(self, other: Charge) -> Charge:
+        """Both together."""
+        return Charge(self.units + other.units, self.delta0 + other.delta0)
+
 
 @dataclass(frozen=True)
 class Budget:
@@ -146,6 +150,34 @@ class Spend:
             old + count * new for old, new in zip(before, single.rdp(ORDERS), strict=True)
         )
         return replace(self, rho=total, curve=added)
+
+    def together(self, other: Spend) -> Spend:
+        """The sums of both."""
+        rho = None if self.rho is None or other.rho is None else self.rho + other.rho
+        curves = [curve for curve in (self.curve, other.curve) if curve is not None]
+        return Spend(
+            gaussian=self.gaussian + other.gaussian,
+            rho=rho,
+            delta0=self.delta0 + other.delta0,
+            curve=tuple(sum(column) for column in zip(*curves, strict=True)) if curves else None,
+        )
+
+    def beyond(self, other: Spend) -> Spend:
+        """What must be added to the other's sums so that none of its parts is below these."""
+        rho: int | None = 0
+        if self.rho is None:
+            rho = None
+        elif other.rho is not None:
+            rho = max(0, self.rho - other.rho)
+        curve = self.curve
+        if curve is not None and other.curve is not None:
+            curve = tuple(max(0, a - b) for a, b in zip(curve, other.curve, strict=True))
+        return Spend(
+            gaussian=max(0, self.gaussian - other.gaussian),
+            rho=rho,
+            delta0=max(0, self.delta0 - other.delta0),
+            curve=curve if curve and any(curve) else None,
+        )
 
     def total_curve(self) -> Curve | None:
         """The Rényi curve of all of it over ``ORDERS``; None while ρ says everything."""

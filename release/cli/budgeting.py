@@ -27,6 +27,22 @@ NEEDED: dict[str, tuple[str, ...]] = {
 }
 ALLOWED = {**NEEDED, "--gaussian": ("--sensitivity", "--count")}
 
+# The ways to describe an event, on every command that charges one.
+EventFile = Annotated[
+    Path | None, typer.Option("--event", metavar="FILE", help="An event as a JSON file.")
+]
+Sigma = Annotated[
+    float | None,
+    typer.Option("--gaussian", metavar="SIGMA", help="Gaussian noise of this scale."),
+]
+Sensitivity = Annotated[float | None, typer.Option(help="Its L2 sensitivity.")]
+Count = Annotated[int | None, typer.Option(help="How often it was used; once.")]
+DPSGD = Annotated[bool, typer.Option("--dp-sgd", help="Poisson-sampled steps.")]
+SamplingRate = Annotated[float | None, typer.Option(help="Of each step.")]
+NoiseMultiplier = Annotated[float | None, typer.Option(help="Of each step.")]
+Steps = Annotated[int | None, typer.Option(help="How many steps.")]
+Now = Annotated[str | None, typer.Option(metavar="T", help="The time to use.")]
+
 
 @app.command("open")
 def open_accounts(project: Folder = HERE, as_json: AsJson = False) -> None:
@@ -82,34 +98,30 @@ def record(
     account: Annotated[str, typer.Argument(help="The dataset whose account is charged.")],
     reason: Annotated[str, typer.Option(help="What was done, in one line.")],
     project: Folder = HERE,
-    event: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="An event as a JSON file.")
-    ] = None,
-    gaussian: Annotated[
-        float | None, typer.Option(metavar="SIGMA", help="Gaussian noise of this scale.")
-    ] = None,
-    sensitivity: Annotated[float | None, typer.Option(help="Its L2 sensitivity.")] = None,
-    count: Annotated[int | None, typer.Option(help="How often it was used; once.")] = None,
-    dp_sgd: Annotated[bool, typer.Option("--dp-sgd", help="Poisson-sampled steps.")] = False,
-    sampling_rate: Annotated[float | None, typer.Option(help="Of each step.")] = None,
-    noise_multiplier: Annotated[float | None, typer.Option(help="Of each step.")] = None,
-    steps: Annotated[int | None, typer.Option(help="How many steps.")] = None,
-    now: Annotated[str | None, typer.Option(metavar="T", help="The time to use.")] = None,
+    event: EventFile = None,
+    gaussian: Sigma = None,
+    sensitivity: Sensitivity = None,
+    count: Count = None,
+    dp_sgd: DPSGD = False,
+    sampling_rate: SamplingRate = None,
+    noise_multiplier: NoiseMultiplier = None,
+    steps: Steps = None,
+    now: Now = None,
     as_json: AsJson = False,
 ) -> None:
     """Charge what was done elsewhere, such as training a model, under the same filter."""
     from release.cli import documents
     from release.project import open_project
 
-    spent = _described(
-        {"--event": event, "--gaussian": gaussian, "--dp-sgd": dp_sgd or None},
-        {
-            "--sensitivity": sensitivity,
-            "--count": count,
-            "--sampling-rate": sampling_rate,
-            "--noise-multiplier": noise_multiplier,
-            "--steps": steps,
-        },
+    spent = described(
+        event=event,
+        gaussian=gaussian,
+        dp_sgd=dp_sgd,
+        sensitivity=sensitivity,
+        count=count,
+        sampling_rate=sampling_rate,
+        noise_multiplier=noise_multiplier,
+        steps=steps,
     )
     clock = clock_at(now)
     with open_project(project) as opened:
@@ -179,15 +191,22 @@ def _sizes(text: str) -> list[int]:
     return [int(part) for part in parts]
 
 
-def _described(ways: dict[str, Any], options: dict[str, Any]) -> Event:
+def described(
+    *, event: Path | None, gaussian: float | None, dp_sgd: bool, **options: Any
+) -> Event:
     """The event that the command line describes; an option that it would ignore is a fault."""
     from release.accounting import Gaussian, PoissonGaussian
 
+    ways: dict[str, Any] = {"--event": event, "--gaussian": gaussian, "--dp-sgd": dp_sgd or None}
     chosen = [name for name, value in ways.items() if value is not None]
     if len(chosen) != 1:
         raise UsageError("give exactly one of --event, --gaussian and --dp-sgd")
     (way,) = chosen
-    given = {name: value for name, value in options.items() if value is not None}
+    given = {
+        f"--{name.replace('_', '-')}": value
+        for name, value in options.items()
+        if value is not None
+    }
     if missing := [name for name in NEEDED[way] if name not in given]:
         raise UsageError(f"{way} needs {', '.join(missing)}")
     if foreign := [name for name in given if name not in ALLOWED[way]]:

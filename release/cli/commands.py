@@ -241,12 +241,12 @@ def ledger_show(
 
 @ledger_app.command("verify")
 def ledger_verify(project: Folder = HERE, as_json: AsJson = False) -> None:
-    """Derive every hash, sum and cap of the record anew."""
+    """Derive every hash, sum and cap of the record anew; hold it to the published site."""
     from release.cli import documents
     from release.project import open_project
 
     with open_project(project) as opened:
-        document = documents.verification(*opened.ledger.verify())
+        document = documents.verification(*opened.verify())
     show(document, lambda: documents.verification_words(document), as_json=as_json)
     raise typer.Exit(0 if document["intact"] else LedgerError.exit_code)
 

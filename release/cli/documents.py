@@ -6,7 +6,7 @@ A loss is rounded up where it is printed in words, and what is left is rounded d
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from fractions import Fraction
 from typing import Any
@@ -14,7 +14,8 @@ from typing import Any
 from release.accounting import RHO_UNITS
 from release.errors import UsageError
 from release.ledger.chain import instant, sealed, window_document
-from release.ledger.records import Account, Entry, Terms
+from release.ledger.charges import alone
+from release.ledger.records import HALTS, Account, Entry, Terms
 from release.ledger.verification import Finding
 from release.project import Project, Run
 from release.site.figures import round_up
@@ -37,7 +38,7 @@ def check_words(document: Document) -> str:
 
 
 def run(result: Run, project: Project) -> Document:
-    """What became of each window; the first error beside it, if there was one."""
+    """What became of each window; halted jobs and the first error beside it, if there are any."""
     terms = {account.terms.account: account.terms for account in project.accounts()}
     document: Document = {
         "releases": [
@@ -53,6 +54,8 @@ def run(result: Run, project: Project) -> Document:
             for one in result.settled
         ]
     }
+    if result.halted:
+        document["halted"] = _halts(result.halted.values())
     if result.errors:
         document["error"] = result.errors[0].document()
     return document
@@ -64,20 +67,24 @@ def run_words(result: Run, project: Project) -> str:
         return ""  # the errors say all there is
     counts = Counter(one.status for one in result.settled)
     if not result.settled and not result.errors:
-        lines = ["Nothing was due: every window that has ended is released or refused."]
+        halted = ", or its job is paused or retired" if result.halted else ""
+        lines = [f"Nothing was due: every window that has ended is released or refused{halted}."]
     else:
         lines = [
             f"{counts['published']} published, {counts['refused']} refused by the budget"
             + (f", {counts['failed']} failed" if counts["failed"] else "")
             + "."
         ]
+    lines += map(_halt_words, _halts(result.halted.values()))
     lines += [_spent_words(_budget(account, None)) for account in project.accounts()]
     return "\n".join([*lines, f"Open {project.site_folder / 'index.html'}"])
 
 
 def status(project: Project, now: datetime) -> Document:
-    """Accounts, what is due, and the jobs that the budget has stopped."""
+    """Accounts, what is due, and the jobs that the budget or a decision has stopped."""
     accounts = project.accounts()
+    replaced = {account.terms.replaces for account in accounts}
+    going_on = [account for account in accounts if account.terms.account not in replaced]
     return {
         **budget(accounts, now),
         "due": [
@@ -85,6 +92,7 @@ def status(project: Project, now: datetime) -> Document:
             for due in project.due(now, project.jobs())
         ],
         "stopped": sorted({job for account in accounts for job in account.stopped_jobs}),
+        "halted": _halts(entry for account in going_on for entry in account.halted.values()),
     }
 
 
@@ -96,7 +104,29 @@ def status_words(document: Document) -> str:
             budget_words(document),
             *(f"due: {job}, {count} windows" for job, count in sorted(due.items())),
             *(f"stopped by the budget: {job}" for job in document["stopped"]),
+            *map(_halt_words, document["halted"]),
         ]
+    )
+
+
+def _halts(entries: Iterable[Entry]) -> list[Document]:
+    return [
+        {
+            "job": entry.job,
+            "state": HALTS[entry.kind],
+            "since": instant(entry.charged_at),
+            "reason": entry.body["reason"],
+            "account": entry.account,
+            "entry": entry.seq,
+        }
+        for entry in entries
+    ]
+
+
+def _halt_words(halt: Document) -> str:
+    return (
+        f"{halt['state']} since {halt['since'][:10]}: {halt['job']}, so nothing of it is due"
+        f" (reason: {halt['reason']})"
     )
 
 
@@ -135,8 +165,16 @@ def _budget_lines(account: Document) -> list[str]:
     return [
         _spent_words(account),
         f"  spent so far, by every formula: {', '.join(formulas)}",
-        f"  left: {held['cap'] - held['spent']:,} of {held['cap']:,} units",
+        f"  left: {max(0, held['cap'] - held['spent']):,} of {held['cap']:,} units",
+        *_overdrawn_words(account["overdrawn"]),
     ]
+
+
+def _overdrawn_words(overdrawn: Document | None) -> list[str]:
+    if overdrawn is None:
+        return []
+    entry = f"a correction on {overdrawn['since'][:10]} (entry {overdrawn['entry']})"
+    return [f"  {entry} showed that more was spent than that; everything has stopped"]
 
 
 def _spent_words(account: Document) -> str:
@@ -176,6 +214,17 @@ def entry(accounts: Sequence[Account], name: str, seq: int) -> Document:
     raise UsageError(f"account {name!r} has no entry {seq}")
 
 
+def written(account: Account, entry: Entry) -> Document:
+    """The entry that a command has added to the record."""
+    return {"entry": _entry(account, entry)}
+
+
+def written_words(document: Document) -> str:
+    """The same in words."""
+    one = document["entry"]
+    return f"Written as entry {one['seq']} of account {one['account']}, and on its pages."
+
+
 def entries(accounts: Sequence[Account]) -> Document:
     """Every entry of every account."""
     return {
@@ -189,10 +238,12 @@ def entries_words(document: Document) -> str:
 
 
 def _entry_words(one: Document) -> str:
-    first = one["window"]["first"] if one["window"] else ""
+    about = one["window"]["first"] if one["window"] else ""
+    if one["amends"] is not None:
+        about = f"corrects entry {one['amends']}"
     return (
         f"{one['account']} {one['seq']:>5}  {one['charged_at'][:19]}Z  {one['kind']:<8}"
-        f"  {_shown_rho(one['rho'])}  {one['job'] or ''} {first}"
+        f"  {_shown_rho(one['rho'])}  {one['job'] or ''} {about}"
     ).rstrip()
 
 
@@ -211,7 +262,7 @@ def _rho(units: int | None) -> float | None:
 def _budget(account: Account, now: datetime | None) -> Document:
     """The odometer under ``spent``, what the guarantee rests on under ``filter``."""
     terms, last = account.terms, account.last
-    left = terms.cap - last.spent.units
+    left, overdrawn = max(0, terms.cap - last.spent.units), account.overdrawn_by
     return {
         "name": terms.account,
         "epsilon": float(terms.epsilon),
@@ -233,6 +284,8 @@ def _budget(account: Account, now: datetime | None) -> Document:
         },
         "releases": len(account.releases),
         "stopped": account.stopped,
+        "overdrawn": overdrawn
+        and {"entry": overdrawn.seq, "since": instant(overdrawn.charged_at)},
     }
 
 
@@ -244,7 +297,8 @@ def _entry(account: Account, entry: Entry) -> Document:
         "job": entry.job,
         "window": window_document(entry),
         "charged_at": instant(entry.charged_at),
-        "rho": _rho(account.alone(entry).rho),
+        "rho": _rho(alone(account, entry).rho),
+        "amends": entry.amends,
         "event": entry.event,
         "hash": entry.hash,
     }

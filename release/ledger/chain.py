@@ -5,18 +5,23 @@ from __future__ import annotations
 import hashlib
 import json
 from datetime import UTC, datetime
-from typing import Any
+from itertools import product
+from json.encoder import encode_basestring as quoted
+from types import NoneType
+from typing import Any, NamedTuple, cast
 
 from release.ledger.records import Entry
 
 GENESIS = "0" * 64
 
+_encode = json.JSONEncoder(
+    sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
+).encode
+
 
 def canonical(document: Any) -> str:
     """The one text of a JSON document: sorted keys, no white space, no NaN or infinity."""
-    return json.dumps(
-        document, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
-    )
+    return _encode(document)
 
 
 def digest(text: str) -> str:
@@ -72,3 +77,97 @@ def sealed(entry: Entry) -> dict[str, Any]:
 def entry_hash(entry: Entry) -> str:
     """SHA-256 over everything that an entry says."""
     return digest(canonical(sealed(entry)))
+
+
+Settles = tuple[str | None, str | None, str | None, str | None]
+"""A job, and the kind, the first date and the date after of a window of it."""
+
+
+class Line(NamedTuple):
+    """One entry as its row holds it, column by column: nothing is read yet, nor believed."""
+
+    account: str
+    seq: int
+    kind: str
+    job: str | None
+    window_kind: str | None
+    window_first: str | None
+    window_after: str | None
+    window_zone: str | None
+    window_start: str | None
+    window_end: str | None
+    charged_at: str
+    charge: int
+    spent: int
+    delta_charge: int
+    delta_spent: int
+    job_spent: int
+    event: str | None
+    sums: str
+    body: str
+    previous: str
+    hash: str
+
+    @property
+    def settles(self) -> Settles:
+        """Which window of which job it is about."""
+        return self.job, self.window_kind, self.window_first, self.window_after
+
+    @property
+    def window(self) -> tuple[str, str, str, str, str, str] | None:
+        """The window's kind, first date, date after, zone, start and end."""
+        found = self[4:10]
+        return None if None in found else cast(tuple[str, str, str, str, str, str], found)
+
+
+class Content(NamedTuple):
+    """One stored result as its row holds it, without the account."""
+
+    seq: int
+    job: str | None
+    window_kind: str | None
+    window_first: str | None
+    window_after: str | None
+    content: str
+
+    @property
+    def settles(self) -> Settles:
+        """Which window of which job it is the result of."""
+        return self.job, self.window_kind, self.window_first, self.window_after
+
+
+# With and without a job, a window and an event; a window is there as a whole or not at all.
+SHAPES = frozenset(
+    (*(str, int, str, job), *[window] * 6, str, *[int] * 5, event, *[str] * 4)
+    for job, window, event in product((str, NoneType), repeat=3)
+)
+
+
+def line_hash(line: Line, seq: int) -> str | None:
+    """The hash that the row would have as entry ``seq``; None where it is no entry's row.
+
+    It is the same as ``entry_hash`` of what the row says, and needs no JSON to be read: the
+    ledger writes canonical texts, and these are put together as they stand. So whoever trusts
+    this must see that ``event``, ``sums`` and ``body`` are each one canonical document.
+    """
+    if tuple(map(type, line)) not in SHAPES:
+        return None
+    event, window = "null" if line.event is None else line.event, "null"
+    if line.window_kind is not None:
+        window = (
+            f'{{"after":{_text(line.window_after)},"end":{_text(line.window_end)},'
+            f'"first":{_text(line.window_first)},"kind":{_text(line.window_kind)},'
+            f'"start":{_text(line.window_start)},"zone":{_text(line.window_zone)}}}'
+        )
+    return digest(
+        f'{{"account":{quoted(line.account)},"body":{line.body},"charge":{line.charge},'
+        f'"charged_at":{quoted(line.charged_at)},"delta_charge":{line.delta_charge},'
+        f'"delta_spent":{line.delta_spent},"event":{event},'
+        f'"job":{_text(line.job)},"job_spent":{line.job_spent},"kind":{quoted(line.kind)},'
+        f'"previous":{quoted(line.previous)},"seq":{seq},"spent":{line.spent},'
+        f'"sums":{line.sums},"window":{window}}}'
+    )
+
+
+def _text(text: str | None) -> str:
+    return "null" if text is None else quoted(text)

@@ -6,6 +6,7 @@ Everything here is released or public. Amounts of an accountant's quantity are w
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
@@ -14,13 +15,30 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from release.accounting import Budget, Charge, Event, Spend, composed, event_from_json
+from release.accounting import Budget, Charge, Event, Spend, composed
 from release.specs import Job
 from release.statistics import Row, RowStatus, Table
 from release.windows import Window
 
-EntryKind = Literal["open", "project", "release", "refusal", "record"]
+EntryKind = Literal[
+    "open",
+    "project",
+    "release",
+    "refusal",
+    "record",
+    "history",
+    "amend",
+    "notice",
+    "pause",
+    "resume",
+    "retire",
+    "audit",
+]
 NOTHING = Charge(0)
+Halt = Literal["paused", "retired"]
+HALTS: Mapping[EntryKind, Halt] = {"pause": "paused", "retire": "retired"}
+"""What a job is from such a decision on, until one of kind ``resume``, if that may follow."""
+DECISIONS: tuple[EntryKind, ...] = (*HALTS, "resume")
 NEIGHBOURING = "add or remove one whole privacy unit"
 
 
@@ -134,6 +152,22 @@ class Entry:
     previous: str
     hash: str = ""
 
+    @property
+    def amends(self) -> int | None:
+        """The entry whose charge this one corrects, if it is a correction."""
+        return self.body["amends"] if self.kind == "amend" else None
+
+
+def corrected(entries: Iterable[Entry]) -> dict[int, dict[str, Any]]:
+    """What was charged for, by the number of the entry: each event as it was corrected last."""
+    return {entry.amends or entry.seq: entry.event for entry in entries if entry.event is not None}
+
+
+def halted(entries: Iterable[Entry]) -> dict[str, Entry]:
+    """The jobs that are paused or retired, by name, each with the entry that says so."""
+    last = {entry.job: entry for entry in entries if entry.job and entry.kind in DECISIONS}
+    return {job: entry for job, entry in last.items() if entry.kind in HALTS}
+
 
 @dataclass(frozen=True)
 class Account:
@@ -151,29 +185,56 @@ class Account:
         """The head of the record."""
         return self.entries[-1]
 
-    def alone(self, entry: Entry) -> Spend:
-        """The odometer of one entry by itself."""
-        if entry.event is None:
-            return Spend()
-        event = event_from_json(entry.event)
-        return Spend().plus(event, charged=self.terms.rho_of(entry.charge))
-
     @property
     def composition(self) -> Event | None:
         """Everything that was charged, as one event, equal parts once with their count."""
-        return composed([entry.event for entry in self.entries if entry.event is not None])
+        return composed(corrected(self.entries).values())
+
+    @property
+    def amended(self) -> Mapping[int, tuple[Entry, ...]]:
+        """The corrections of each entry that has any, by its number."""
+        found: dict[int, tuple[Entry, ...]] = {}
+        for entry in self.entries:
+            if entry.amends is not None:
+                found[entry.amends] = (*found.get(entry.amends, ()), entry)
+        return found
+
+    @property
+    def overdrawn(self) -> bool:
+        """Whether a correction has shown that more was spent than the budget allows."""
+        return self._beyond(self.last)
+
+    @property
+    def overdrawn_by(self) -> Entry | None:
+        """The first correction that showed it, if one has."""
+        return next(filter(self._beyond, self.entries)) if self.overdrawn else None
+
+    def _beyond(self, entry: Entry) -> bool:
+        units, delta0 = entry.spent
+        return units > self.terms.cap or delta0 > self.terms.delta_cap
+
+    @property
+    def halted(self) -> Mapping[str, Entry]:
+        """The jobs that are paused or retired, by name, each with the entry that says so."""
+        return halted(self.entries)
 
     @property
     def stopped_jobs(self) -> frozenset[str]:
         """The jobs whose last window the budget refused."""
-        last = {entry.job: entry.kind for entry in self.entries if entry.job is not None}
-        return frozenset(job for job, kind in last.items() if kind == "refusal")
+        return frozenset(job for job, kind in self._last_settled().items() if kind == "refusal")
 
     @property
     def stopped(self) -> bool:
         """Whether the budget has stopped every job that it ever paid for."""
-        seen = {entry.job for entry in self.entries if entry.job is not None}
-        return bool(seen) and self.stopped_jobs == seen
+        settled = self._last_settled()
+        return self.overdrawn or (bool(settled) and self.stopped_jobs == settled.keys())
+
+    def _last_settled(self) -> dict[str, EntryKind]:
+        return {
+            entry.job: entry.kind
+            for entry in self.entries
+            if entry.job is not None and entry.window is not None
+        }
 
 
 __all__ = [

@@ -1,163 +1,81 @@
-"""Entries to rows and back, and the questions asked of the tables."""
+"""Entries to rows and back, and the entries that follow from one another."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Generator, Iterable, Mapping
+from dataclasses import replace
 from datetime import date, datetime
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
-from sqlalchemy import Connection, RowMapping, insert, select, union
+from pydantic import ValidationError
+from sqlalchemy import Connection, Table, func, insert, select
 
-from release.accounting import Charge, Event, Spend, composed
+from release.accounting import Charge, Event, Spend
 from release.errors import LedgerError
 from release.ledger import schema
 from release.ledger.chain import (
     GENESIS,
+    Content,
+    Line,
     canonical,
     entry_hash,
     instant,
     moment,
     window_document,
 )
-from release.ledger.records import About, Account, Entry, EntryKind, Release, Terms
+from release.ledger.records import (
+    About,
+    Entry,
+    EntryKind,
+    Record,
+    Terms,
+)
 from release.windows import Window
 
+INSERT_ENTRY, INSERT_RELEASE = insert(schema.entries), insert(schema.releases)
+BATCH = 50
+Form = TypeVar("Form", Line, Content)
 WINDOW_COLUMNS = ("kind", "first", "after", "zone", "start", "end")
 
 
-@dataclass(frozen=True)
-class Head:
-    """An account as its last entry leaves it."""
-
-    terms: Terms
-    sampling_key: str
-    last: Entry
-
-
-def names(connection: Connection) -> list[str]:
-    """Every account, also one that has lost its row in the table of accounts."""
-    accounts, entries = schema.accounts.c.account, schema.entries.c.account
-    return sorted(connection.scalars(union(select(accounts), select(entries))))
-
-
-def record(connection: Connection, account: str) -> tuple[list[Entry], dict[int, str], list[int]]:
-    """An account's entries, its stored results as text, and the entries that cannot be read."""
-    entries, releases = schema.entries, schema.releases
-    chosen = select(entries).where(entries.c.account == account).order_by(entries.c.seq)
-    readable: list[Entry] = []
-    unreadable: list[int] = []
-    for row in connection.execute(chosen).mappings():
-        try:
-            readable.append(entry_of(row))
-        except LedgerError:
-            unreadable.append(row["seq"])
-    stored = select(releases.c.seq, releases.c.content).where(releases.c.account == account)
-    contents = {row.seq: row.content for row in connection.execute(stored)}
-    return readable, contents, unreadable
-
-
-def head(connection: Connection, account: str) -> Head | None:
-    """The account as its last entry leaves it, or None."""
-    accounts = schema.accounts
-    key = connection.scalar(select(accounts.c.sampling_key).where(accounts.c.account == account))
-    if key is None:
-        return None
-    entries = schema.entries
-    record = select(entries).where(entries.c.account == account)
-    opened = connection.execute(record.where(entries.c.seq == 1)).mappings().one()
-    last = connection.execute(record.order_by(entries.c.seq.desc()).limit(1)).mappings().one()
-    # The filter believes the last entry's sums, and the first one's cap.
-    first, final = _intact(entry_of(opened)), _intact(entry_of(last))
-    return Head(Terms.model_validate(first.body), key, final)
-
-
-def settlement(connection: Connection, account: str, job: str, window: Window) -> Entry | None:
-    """The entry that settled a window, or None."""
-    entries = schema.entries
-    found = connection.execute(
-        select(entries).where(
-            entries.c.account == account,
-            entries.c.job == job,
-            entries.c.window_kind == window.kind,
-            entries.c.window_first == window.first.isoformat(),
-            entries.c.window_after == window.after.isoformat(),
-        )
-    ).mappings()
-    row = found.one_or_none()
-    return None if row is None else entry_of(row)
-
-
-def replacement(connection: Connection, account: str) -> str | None:
-    """The account that took over this one's spend, if one has."""
-    entries = schema.entries
-    opened = select(entries.c.account, entries.c.body).where(entries.c.kind == "open")
-    for name, body in connection.execute(opened):
-        if _object(body).get("replaces") == account:
-            return str(name)
-    return None
-
-
-def job_spent(connection: Connection, account: str, job: str) -> int:
-    """What one job's charges add up to, in whole units."""
-    entries = schema.entries
-    last = (
-        select(entries.c.job_spent)
-        .where(entries.c.account == account, entries.c.job == job)
-        .order_by(entries.c.seq.desc())
-        .limit(1)
+def record(
+    connection: Connection, account: str
+) -> tuple[Generator[Line, None, None], Generator[Content, None, None]]:
+    """An account's entries and its stored results as their rows are, each in order, streamed."""
+    return (
+        _streamed(connection, schema.entries, Line, account),
+        _streamed(connection, schema.releases, Content, account),
     )
-    return connection.scalar(last) or 0
 
 
-def events(connection: Connection, account: str) -> Event | None:
-    """Everything that was charged to an account, as one event; None if nothing was."""
-    column = schema.entries.c.event
-    stored = select(column).where(schema.entries.c.account == account, column.is_not(None))
-    return composed(json.loads(text) for text in connection.scalars(stored))
+def _streamed(
+    connection: Connection, table: Table, form: type[Form], account: str
+) -> Generator[Form, None, None]:
+    wanted = select(*(table.c[name] for name in form._fields)).where(table.c.account == account)
+    query = wanted.order_by(table.c.seq).execution_options(yield_per=BATCH)
+    # A cursor of the server's is closed also where the rows are not read to the end.
+    with connection.execute(query) as found:
+        for rows in found.partitions():
+            yield from map(form._make, rows)
 
 
-def last_content(connection: Connection, account: str, job: str) -> str | None:
-    """What a job released last, as text."""
-    releases = schema.releases
-    last = (
-        select(releases.c.content)
-        .where(releases.c.account == account, releases.c.job == job)
-        .order_by(releases.c.seq.desc())
-        .limit(1)
-    )
-    return connection.scalar(last)
+def count(connection: Connection) -> int:
+    """How many entries there are, of all accounts."""
+    return connection.scalar(select(func.count()).select_from(schema.entries)) or 0
 
 
-def about(connection: Connection, account: str) -> About:
-    """What pages say of the account now."""
-    entries = schema.entries
-    said = (
-        select(entries.c.body)
-        .where(entries.c.account == account, entries.c.kind == "project")
-        .order_by(entries.c.seq.desc())
-        .limit(1)
-    )
-    return About.model_validate_json(connection.execute(said).scalar_one())
+def line_of(entry: Entry) -> Line:
+    """An entry as its row is."""
+    return Line(**columns(entry))
 
 
-def account(connection: Connection, name: str) -> Account:
-    """The account with its whole record."""
-    entries, releases = schema.entries, schema.releases
-    rows = select(entries).where(entries.c.account == name).order_by(entries.c.seq)
-    record = tuple(_chained(entry_of(row) for row in connection.execute(rows).mappings()))
-    contents = select(releases.c.seq, releases.c.content).where(releases.c.account == name)
-    return Account(
-        terms=Terms.model_validate(record[0].body),
-        about=about(connection, name),
-        opened_at=record[0].charged_at,
-        entries=record,
-        releases={
-            seq: Release.model_validate_json(content)
-            for seq, content in connection.execute(contents)
-        },
-    )
+def terms_of(account: str, body: str) -> Terms:
+    """The terms in the entry that opened an account; raises LedgerError where there are none."""
+    try:
+        return Terms.model_validate_json(body)
+    except ValidationError:
+        raise _unreadable(account, 1) from None
 
 
 def opening(terms: Terms, now: datetime) -> Entry:
@@ -174,7 +92,7 @@ def opening(terms: Terms, now: datetime) -> Entry:
     )
 
 
-def following(last: Entry, kind: EntryKind, now: datetime, body: dict[str, Any]) -> Entry:
+def following(last: Entry, kind: EntryKind, now: datetime, body: Record) -> Entry:
     """The entry that follows, with nothing charged in it yet; its time never goes back."""
     return Entry(
         account=last.account,
@@ -183,48 +101,52 @@ def following(last: Entry, kind: EntryKind, now: datetime, body: dict[str, Any])
         charged_at=max(now, last.charged_at),
         spent=last.spent,
         sums=last.sums,
-        body=body,
+        body=body.model_dump(mode="json"),
         previous=last.hash,
     )
 
 
-def settling(entry: Entry, job: str, window: Window, job_spent: int) -> Entry:
-    """The entry as one about a window of a job."""
-    return replace(
-        entry, job=job, window=window, start=window.start, end=window.end, job_spent=job_spent
-    )
+def settling(entry: Entry, window: Window) -> Entry:
+    """The entry as one about a window of its job."""
+    return replace(entry, window=window, start=window.start, end=window.end)
 
 
-def charging(entry: Entry, terms: Terms, charge: Charge, event: Event) -> Entry:
-    """The entry with a charge in it, which is at least what the event costs."""
-    spent = Charge(entry.spent.units + charge.units, entry.spent.delta0 + charge.delta0)
+def charging(entry: Entry, charge: Charge, event: Event, sums: Spend) -> Entry:
+    """The entry with a charge in it, and the odometer's sums that it leaves."""
     return replace(
         entry,
         charge=charge,
-        spent=spent,
+        spent=entry.spent.plus(charge),
         job_spent=entry.job_spent + charge.units if entry.job else 0,
         event=event.to_json(),
-        sums=entry.sums.plus(event, charged=terms.rho_of(charge)),
+        sums=sums,
     )
 
 
 def description(last: Entry, about: About, now: datetime) -> Entry:
     """The entry that changes what pages say."""
-    return following(last, "project", now, about.model_dump(mode="json"))
+    return following(last, "project", now, about)
 
 
-def append(connection: Connection, entry: Entry) -> Entry:
-    """Writes an entry, sealed with its hash."""
+def append(connection: Connection, entry: Entry, content: str | None = None) -> Entry:
+    """Writes an entry, sealed with its hash, and what it paid for where it is a release."""
     entry = replace(entry, hash=entry_hash(entry))
-    connection.execute(insert(schema.entries).values(**columns(entry)))
+    row = columns(entry)
+    connection.execute(INSERT_ENTRY, row)
+    if content is not None:
+        kept = {name: row[name] for name in ("seq", *schema.WINDOW)}
+        connection.execute(INSERT_RELEASE, {**kept, "content": content})
     return entry
 
 
-def store(connection: Connection, entry: Entry, content: str) -> None:
-    """Writes what a release entry paid for."""
-    row = columns(entry)
-    where = {name: row[name] for name in schema.WINDOW}
-    connection.execute(insert(schema.releases).values(seq=entry.seq, content=content, **where))
+def restore(
+    connection: Connection, account: str, lines: Iterable[Line], contents: Iterable[Content]
+) -> None:
+    """Writes verified rows of another ledger as they are."""
+    for line in lines:
+        connection.execute(INSERT_ENTRY, line._asdict())
+    for content in contents:
+        connection.execute(INSERT_RELEASE, {"account": account, **content._asdict()})
 
 
 def columns(entry: Entry) -> dict[str, Any]:
@@ -250,39 +172,22 @@ def columns(entry: Entry) -> dict[str, Any]:
     }
 
 
-def entry_of(row: RowMapping) -> Entry:
+def entry_of(row: Mapping[Any, Any]) -> Entry:
     """A row as an entry; raises LedgerError where the row is none."""
     try:
         return _entry(row)
     except (ValueError, KeyError, TypeError):
-        raise LedgerError(
-            f"entry {row['seq']} of account {row['account']!r} cannot be read",
-            hint="`dp-release ledger verify` names everything that is wrong.",
-        ) from None
+        raise _unreadable(row["account"], row["seq"]) from None
 
 
-def _intact(entry: Entry) -> Entry:
-    if entry.hash != entry_hash(entry):
-        raise LedgerError(
-            f"entry {entry.seq} of account {entry.account!r} was edited after it was written",
-            hint="`dp-release ledger verify` names everything that is wrong. Nothing was charged.",
-        )
-    return entry
+def _unreadable(account: str, seq: int) -> LedgerError:
+    return LedgerError(
+        f"entry {seq} of account {account!r} cannot be read",
+        hint="`dp-release ledger verify` names everything that is wrong.",
+    )
 
 
-def _chained(entries: Iterable[Entry]) -> Iterator[Entry]:
-    before = GENESIS
-    for entry in entries:
-        if entry.previous != before:
-            raise LedgerError(
-                f"entry {entry.seq} of account {entry.account!r} does not follow the one before",
-                hint="`dp-release ledger verify` names everything that is wrong.",
-            )
-        before = entry.hash
-        yield _intact(entry)
-
-
-def _entry(row: RowMapping) -> Entry:
+def _entry(row: Mapping[Any, Any]) -> Entry:
     window = start = end = None
     if any(row[f"window_{name}"] is not None for name in WINDOW_COLUMNS):
         first = date.fromisoformat(row["window_first"])

@@ -1,31 +1,42 @@
-"""The ledger's tables, and the rules that the database itself enforces.
+"""The ledger's tables, and what one row can show by itself: constraints.
 
 Amounts are integers in STRICT tables: SQLite would otherwise keep binary floats, and text, in
-number columns. Triggers make all tables append-only, against mistakes and against
-`INSERT OR REPLACE`, which deletes whatever row is in its way without asking a DELETE trigger:
-so an insert that meets a row by any of its keys is refused before. Tables have no row numbers,
-which would be one more such key. Whoever may change the schema can remove triggers, which the
-hash chain answers.
+number columns. SQLite's tables have no row numbers, which would be one more key to replace a
+row by. What two rows can show is in ``rules``.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from sqlalchemy import (
+    BigInteger,
     CheckConstraint,
     Column,
     ForeignKeyConstraint,
     Index,
     Integer,
     MetaData,
+    PrimaryKeyConstraint,
+    String,
     Table,
-    Text,
     UniqueConstraint,
 )
+from sqlalchemy import Text as AnyText
 
-from release.ledger.chain import GENESIS
+from release.ledger.kinds import kinds, spending
 
-FORMAT = 1
+FORMAT = "2"
 WINDOW = ("account", "job", "window_kind", "window_first", "window_after")
+
+# STRICT tables know no BIGINT, and their INTEGER has 64 bits. Text is compared byte by byte.
+Whole = BigInteger().with_variant(Integer(), "sqlite")
+Text = AnyText(collation="C").with_variant(AnyText(), "sqlite")
+
+
+def _listed(names: Iterable[str]) -> str:
+    return "(" + ", ".join(f"'{name}'" for name in names) + ")"
+
 
 metadata = MetaData()
 
@@ -43,7 +54,7 @@ entries = Table(
     "entries",
     metadata,
     Column("account", Text, primary_key=True),
-    Column("seq", Integer, primary_key=True, autoincrement=False),
+    Column("seq", Whole, primary_key=True, autoincrement=False),
     Column("kind", Text, nullable=False),
     Column("job", Text),
     Column("window_kind", Text),
@@ -53,11 +64,11 @@ entries = Table(
     Column("window_start", Text),
     Column("window_end", Text),
     Column("charged_at", Text, nullable=False),
-    Column("charge", Integer, nullable=False),
-    Column("spent", Integer, nullable=False),
-    Column("delta_charge", Integer, nullable=False),
-    Column("delta_spent", Integer, nullable=False),
-    Column("job_spent", Integer, nullable=False),
+    Column("charge", Whole, nullable=False),
+    Column("spent", Whole, nullable=False),
+    Column("delta_charge", Whole, nullable=False),
+    Column("delta_spent", Whole, nullable=False),
+    Column("job_spent", Whole, nullable=False),
     Column("event", Text),
     Column("sums", Text, nullable=False),
     Column("body", Text, nullable=False),
@@ -65,37 +76,43 @@ entries = Table(
     Column("hash", Text, nullable=False, unique=True),
     ForeignKeyConstraint(["account"], ["accounts.account"]),
     CheckConstraint(
-        "kind IN ('open', 'project', 'release', 'refusal', 'record')", name="known_kind"
+        f"kind IN {_listed(kinds('account', 'job', 'either', 'window'))}", name="known_kind"
     ),
     CheckConstraint(
-        "(kind IN ('release', 'record') AND charge > 0 AND delta_charge >= 0"
-        " AND event IS NOT NULL) OR (kind NOT IN ('release', 'record') AND charge = 0"
-        " AND delta_charge = 0 AND event IS NULL)",
+        f"CASE WHEN kind IN {_listed(spending())}"
+        " THEN charge > 0 AND delta_charge >= 0 AND event IS NOT NULL"
+        " ELSE charge = 0 AND delta_charge = 0 AND event IS NULL END",
         name="spends_charge",
     ),
     CheckConstraint("(seq = 1) = (kind = 'open')", name="opened_first"),
     CheckConstraint("seq >= 1 AND 0 <= job_spent AND job_spent <= spent", name="sums"),
     CheckConstraint(
-        "CASE WHEN kind IN ('release', 'refusal')"
-        " THEN job IS NOT NULL AND window_kind IS NOT NULL AND window_first IS NOT NULL"
+        f"CASE WHEN kind IN {_listed(kinds('window'))}"
+        " THEN window_kind IS NOT NULL AND window_first IS NOT NULL"
         " AND window_zone IS NOT NULL AND COALESCE(window_first < window_after, FALSE)"
         " AND COALESCE(window_start < window_end, FALSE)"
-        " ELSE COALESCE(job, window_kind, window_first, window_after, window_zone, window_start,"
+        " ELSE COALESCE(window_kind, window_first, window_after, window_zone, window_start,"
         " window_end) IS NULL END",
         name="windowed",
+    ),
+    CheckConstraint(
+        f"CASE WHEN kind IN {_listed(kinds('account'))} THEN job IS NULL"
+        f" WHEN kind IN {_listed(kinds('either'))} THEN TRUE ELSE job IS NOT NULL END",
+        name="of_a_job",
     ),
     # A window of a job is settled once: released or refused, and never both.
     UniqueConstraint(*WINDOW, name="one_settlement"),
     sqlite_strict=True,
     sqlite_with_rowid=False,
 )
-Index("spends_of_job", entries.c.account, entries.c.job, entries.c.seq)
+Index("entries_of_job", entries.c.account, entries.c.job, entries.c.job_spent)
+Index("entries_of_kind", entries.c.account, entries.c.kind, entries.c.seq)
 
 releases = Table(
     "releases",
     metadata,
     Column("account", Text, primary_key=True),
-    Column("seq", Integer, primary_key=True, autoincrement=False),
+    Column("seq", Whole, primary_key=True, autoincrement=False),
     *(Column(name, Text, nullable=False) for name in WINDOW[1:]),
     Column("content", Text, nullable=False),
     ForeignKeyConstraint(["account", "seq"], ["entries.account", "entries.seq"]),
@@ -104,57 +121,12 @@ releases = Table(
     sqlite_with_rowid=False,
 )
 
+APPEND_ONLY = (accounts.name, entries.name, releases.name)
 
-def _refusal(table: str, action: str) -> str:
-    return (
-        f"CREATE TRIGGER {table}_no_{action.lower()} BEFORE {action} ON {table} BEGIN "
-        f"SELECT RAISE(ABORT, '{table} are append-only'); END"
-    )
-
-
-SETTLES_ALIKE = " AND ".join(f"{name} = NEW.{name}" for name in WINDOW)
-LAST = "FROM entries WHERE account = NEW.account ORDER BY seq DESC LIMIT 1"
-OPENING = "FROM entries WHERE account = NEW.account AND seq = 1"
-LAST_OF_JOB = LAST.replace("ORDER", "AND job = NEW.job ORDER")
-
-ENTRIES_FOLLOW = f"""
-CREATE TRIGGER entries_follow BEFORE INSERT ON entries BEGIN
-  SELECT RAISE(ABORT, 'entries are append-only') WHERE EXISTS (
-    SELECT 1 FROM entries WHERE account = NEW.account AND seq = NEW.seq);
-  SELECT RAISE(ABORT, 'a hash stands for one entry') WHERE EXISTS (
-    SELECT 1 FROM entries WHERE hash = NEW.hash);
-  SELECT RAISE(ABORT, 'a window is settled once') WHERE EXISTS (
-    SELECT 1 FROM entries WHERE {SETTLES_ALIKE});
-  SELECT RAISE(ABORT, 'entries follow one another') WHERE
-    NEW.seq <> 1 + COALESCE((SELECT seq {LAST}), 0);
-  SELECT RAISE(ABORT, 'the chain is broken') WHERE
-    NEW.previous <> COALESCE((SELECT hash {LAST}), '{GENESIS}');
-  SELECT RAISE(ABORT, 'spent is the sum of the charges') WHERE
-    NEW.spent <> NEW.charge + COALESCE((SELECT spent {LAST}), 0);
-  SELECT RAISE(ABORT, 'delta_spent is the sum of the charges of delta') WHERE
-    NEW.delta_spent <> NEW.delta_charge + COALESCE((SELECT delta_spent {LAST}), 0);
-  SELECT RAISE(ABORT, 'job_spent is the sum of the charges of the job') WHERE
-    NEW.job_spent <> CASE WHEN NEW.job IS NULL THEN 0
-      ELSE NEW.charge + COALESCE((SELECT job_spent {LAST_OF_JOB}), 0) END;
-  SELECT RAISE(ABORT, 'the budget is spent') WHERE NEW.charge > 0 AND (
-    NEW.spent > COALESCE((SELECT json_extract(body, '$.cap') {OPENING}), 0)
-    OR NEW.delta_spent > COALESCE((SELECT json_extract(body, '$.delta_cap') {OPENING}), 0));
-END
-"""  # noqa: S608 - made of constants
-RELEASES_BELONG = f"""
-CREATE TRIGGER releases_belong BEFORE INSERT ON releases BEGIN
-  SELECT RAISE(ABORT, 'releases are append-only') WHERE EXISTS (
-    SELECT 1 FROM releases WHERE account = NEW.account AND seq = NEW.seq);
-  SELECT RAISE(ABORT, 'a release belongs to one entry') WHERE NOT EXISTS (
-    SELECT 1 FROM entries WHERE seq = NEW.seq AND kind = 'release' AND {SETTLES_ALIKE});
-END
-"""  # noqa: S608 - made of constants
-ACCOUNTS_ONCE = """
-CREATE TRIGGER accounts_once BEFORE INSERT ON accounts
-WHEN EXISTS (SELECT 1 FROM accounts WHERE account = NEW.account)
-BEGIN SELECT RAISE(ABORT, 'accounts are append-only'); END
-"""
-TRIGGERS = (
-    *(_refusal(name, action) for name in metadata.tables for action in ("UPDATE", "DELETE")),
-    *(trigger.strip() for trigger in (ENTRIES_FOLLOW, RELEASES_BELONG, ACCOUNTS_ONCE)),
+# As Alembic makes it, which keeps the format's number there.
+version = Table(
+    "alembic_version",
+    metadata,
+    Column("version_num", String(32), nullable=False),
+    PrimaryKeyConstraint("version_num", name="alembic_version_pkc"),
 )

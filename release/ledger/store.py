@@ -3,296 +3,304 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing, contextmanager
 from datetime import datetime
 from pathlib import Path
-from typing import Literal
+from typing import IO
 
-from sqlalchemy import Connection, Engine, insert, select
+from sqlalchemy import Connection, insert
 
-from release.accounting import Charge, Event, admits
-from release.errors import LedgerError, RefusedError, UsageError
-from release.ledger import rows, schema
-from release.ledger.chain import canonical, digest
-from release.ledger.engine import check_format, connect, create, path_of, translated
-from release.ledger.records import NOTHING, About, Account, Entry, EntryKind, Release, Terms
-from release.ledger.rows import Head
-from release.ledger.verification import Finding, findings
+from release.errors import LedgerError, UsageError
+from release.ledger import migrations, queries, rows, schema, transfer
+from release.ledger.kinds import (
+    Decision,
+)
+from release.ledger.places import database
+from release.ledger.queries import Head
+from release.ledger.records import (
+    NOTHING,
+    About,
+    Account,
+    Entry,
+    EntryKind,
+    Terms,
+)
+from release.ledger.transfer import LedgerCopy, Summary, paired
+from release.ledger.verification import Finding, checked
+from release.ledger.writing import View, Writer
 from release.specs import Job
 from release.windows import Window
 
-Stop = Literal["account", "share"]
-"""What refused a charge: the account's budget, or the job's share of it."""
-
 
 class Ledger:
-    """One SQLite file. Every error is a ReleaseError and leaves nothing half-written."""
+    """One ledger, wherever it is kept. Every error is a ReleaseError and leaves nothing half-done.
+
+    ``name`` is how messages call it.
+    """
 
     def __init__(self, folder: Path, address: str, *, wait: float) -> None:
-        self.path = path_of(folder, address)
-        self._wait = wait
-        self._readers: Engine | None = None
-        self._writers: Engine | None = None
+        self._database = database(folder, address, wait=wait)
+        self.name = self._database.name
 
     @property
     def exists(self) -> bool:
         """Whether anything was ever written here."""
-        with translated(self.path):
-            return self.path.is_file()
+        return self._database.exists()
 
     def close(self) -> None:
-        """Lets go of the file."""
-        for engine in (self._readers, self._writers):
-            if engine is not None:
-                engine.dispose()
+        """Lets go of the database."""
+        self._database.close()
 
     @contextmanager
     def looking(self, account: str) -> Iterator[View]:
         """An opened account as it stands now, without a lock."""
-        with self._reading() as connection:
-            yield View(connection, self._head(connection, account))
+        with self._database.reading() as connection:
+            yield View(connection, self._found(account, queries.head(connection, account)))
 
     def terms(self, account: str) -> Terms | None:
         """What opening the account fixed; None before it is opened."""
         if not self.exists:
             return None
-        with self._reading() as connection:
-            head = rows.head(connection, account)
+        with self._database.reading() as connection:
+            head = queries.head(connection, account)
             return None if head is None else head.terms
 
     def settled(self, account: str, job: str) -> dict[Window, EntryKind]:
         """The windows of a job that are released or refused."""
         if not self.exists:
             return {}
-        entries = schema.entries
-        chosen = select(entries).where(
-            entries.c.account == account,
-            entries.c.job == job,
-            entries.c.kind.in_(["release", "refusal"]),
-        )
-        with self._reading() as connection:
-            found = [rows.entry_of(row) for row in connection.execute(chosen).mappings()]
-        return {entry.window: entry.kind for entry in found if entry.window is not None}
+        with self._database.reading() as connection:
+            return queries.settled(connection, account, job)
 
     def accounts(self) -> list[Account]:
         """Every account with its whole record, by name."""
         if not self.exists:
             return []
-        with self._reading() as connection:
-            return [rows.account(connection, name) for name in rows.names(connection)]
+        with self._database.reading() as connection:
+            return [queries.account(connection, name) for name in queries.names(connection)]
 
     def holds(self, account: str, hash_: str) -> bool:
         """Whether an entry of the account has this hash."""
         if not self.exists:
             return False
-        entries = schema.entries
-        wanted = select(entries.c.seq).where(entries.c.account == account, entries.c.hash == hash_)
-        with self._reading() as connection:
-            return connection.execute(wanted).first() is not None
+        with self._database.reading() as connection:
+            return queries.holds(connection, account, hash_)
 
     def is_last(self, account: str, hash_: str) -> bool:
         """Whether the account's last entry has this hash."""
         with self.looking(account) as view:
             return view.head.last.hash == hash_
 
+    def halted(self, account: str) -> dict[str, Entry]:
+        """The jobs that are paused or retired, by name, each with the entry that says so."""
+        if not self.exists:
+            return {}
+        with self._database.reading() as connection:
+            return queries.halted(connection, account)
+
     def last_job(self, account: str, job: str) -> Job | None:
         """The job as it was when it released last."""
         if not self.exists:
             return None
-        with self._reading() as connection:
-            content = rows.last_content(connection, account, job)
-            return None if content is None else Release.model_validate_json(content).job
+        with self._database.reading() as connection:
+            return queries.last_job(connection, account, job)
 
     def job_names(self, account: str) -> list[str]:
         """The jobs that the account has released or refused, by name."""
         if not self.exists:
             return []
-        column = schema.entries.c.job
-        named = select(column).where(schema.entries.c.account == account, column.is_not(None))
-        with self._reading() as connection:
-            return sorted(connection.scalars(named.distinct()))
+        with self._database.reading() as connection:
+            return queries.job_names(connection, account)
 
     def open_accounts(self) -> list[str]:
         """The accounts that no other has replaced, by name."""
         if not self.exists:
             return []
-        with self._reading() as connection:
+        with self._database.reading() as connection:
             return [
                 name
-                for name in rows.names(connection)
-                if rows.replacement(connection, name) is None
+                for name in queries.names(connection)
+                if queries.replacement(connection, name) is None
             ]
 
-    def verify(self) -> tuple[int, list[Finding]]:
-        """How many entries there are, and everything that is wrong with any of them."""
+    def verify(self, heads: Mapping[str, str] | None = None) -> tuple[int, list[Finding]]:
+        """How many entries there are, and everything that is wrong with any of them.
+
+        ``heads`` are hashes of entries that published pages show, by account.
+        """
         if not self.exists:
-            return 0, []
-        count, found = 0, []
-        with self._reading() as connection:
-            for name in rows.names(connection):
-                entries, contents, unreadable = rows.record(connection, name)
-                count += len(entries) + len(unreadable)
-                if unreadable:
-                    found += [Finding(name, seq, "cannot be read") for seq in unreadable]
-                elif entries:
-                    found += findings(entries, contents)
-                else:
-                    found.append(Finding(name, 1, "the account has no entry"))
-        return count, found
+            shown = (heads or {}).items()
+            return 0, [found for name, head in shown for found in checked(name, (), (), head)]
+        with self._database.reading() as connection:
+            return _checked(connection, heads)
+
+    def upgrade(self) -> tuple[str, int]:
+        """Brings a ledger of an older format to the newest, all of it or nothing.
+
+        Gives the format that it had, which is the newest where nothing was to be done, and how
+        many entries it holds. Raises UsageError where there is no ledger, and LedgerError where
+        it is newer than this software or its record is not intact.
+        """
+        if not self.exists:
+            raise UsageError(
+                f"{self.name}: there is no ledger yet",
+                hint="The first run makes one, and `dp-release open` does.",
+            )
+        with self._database.upgrading() as (connection, found):
+            count = self._sound(connection)
+            if found != schema.FORMAT:
+                migrations.upgrade(connection, self.name)
+                self._sound(connection)
+        return found, count
+
+    def _sound(self, connection: Connection) -> int:
+        count, found = _checked(connection)
+        if found:
+            first = found[0]
+            raise LedgerError(
+                f"{self.name}: is not upgraded, since its record is not intact: entry {first.seq} "
+                f"of account {first.account!r} {first.what}",
+                hint="Nothing was changed. `dp-release ledger verify` of the version that wrote "
+                "it names everything that is wrong.",
+            )
+        return count
+
+    def export(self, to: IO[bytes]) -> Summary:
+        """Writes the whole record to a file, as it stands at one moment.
+
+        Raises UsageError where there is no account yet, and LedgerError where the record is not
+        intact; then nothing is written.
+        """
+        if self.exists:
+            with self._database.reading() as connection:
+                if found := queries.names(connection):
+                    for name in found:
+                        self._check_intact(connection, name)
+                    kept = (rows.record(connection, name) for name in found)
+                    return transfer.write(to, (pair for one in kept for pair in paired(*one)))
+        raise UsageError(
+            f"{self.name}: there is no account yet, so there is nothing to export",
+            hint="The first run opens the accounts, and `dp-release open` does.",
+        )
+
+    def _check_intact(self, connection: Connection, name: str) -> None:
+        if found := list(checked(name, *rows.record(connection, name))):
+            first = found[0]
+            raise LedgerError(
+                f"{self.name}: is not exported, since its record is not intact: entry {first.seq} "
+                f"of account {first.account!r}: {first.what}",
+                hint="`dp-release ledger verify` names everything that is wrong.",
+            )
+
+    def restore(self, copy: LedgerCopy) -> None:
+        """Brings in the record of another ledger, with the same hashes, all of it or nothing.
+
+        Each account gets a new sampling key. Raises UsageError where an account is open already.
+        """
+        with self._database.writing() as connection:
+            self._database.lock_openings(connection)
+            if queries.names(connection):
+                raise UsageError(
+                    f"{self.name}: holds a record already, and two are never joined",
+                    hint="Import into a new ledger. Nothing was changed.",
+                )
+            for name, account in copy.accounts.items():
+                _add_account(connection, name)
+                rows.restore(connection, name, account.lines, account.contents)
 
     def open_account(self, terms: Terms, about: About, now: datetime) -> None:
         """Opens an account, unless another process has just done so.
 
-        One that replaces another opens with the other's spend as its first charge. Raises
+        One that replaces another opens with the other's spend as its first charge, and its
+        paused and retired jobs stay so. Raises
         RefusedError where that does not fit, UsageError where another has replaced it before,
         and LedgerError where there is no such account.
         """
-        with self._writing() as connection:
-            if rows.head(connection, terms.account) is not None:
+        with self._database.writing() as connection:
+            self._database.lock_openings(connection)
+            if queries.head(connection, terms.account) is not None:
                 return
+            old = None
             if terms.replaces is not None:
-                self._check_open(connection, terms.replaces)
-            connection.execute(
-                insert(schema.accounts).values(
-                    account=terms.account,
-                    sampling_key=secrets.token_hex(32),
-                )
-            )
+                old = self._writable(connection, terms.replaces)
+            _add_account(connection, terms.account)
             opened = rows.append(connection, rows.opening(terms, now))
             rows.append(connection, rows.description(opened, about, now))
-            if terms.replaces is not None:
-                self._carry(connection, terms, now)
+            if old is not None:
+                self._carry(connection, old, terms, now)
 
     def describe(self, account: str, about: About, now: datetime) -> None:
         """Records what pages say of the account, if it is not what they say already."""
-        with self._reading() as connection:
-            if rows.about(connection, account) == about:
+        with self._database.reading() as connection:
+            if queries.about(connection, account) == about:
                 return
         with self.writing(account) as writer:
-            if rows.about(writer.connection, account) != about:
-                rows.append(writer.connection, rows.description(writer.head.last, about, now))
+            if queries.about(writer.connection, account) != about:
+                writer.note("project", about, now)
 
-    def _carry(self, connection: Connection, terms: Terms, now: datetime) -> None:
-        old = self._head(connection, terms.replaces or "")
-        events = rows.events(connection, old.terms.account)
-        if events is None:
-            return
-        alike = (old.terms.accountant, old.terms.order) == (terms.accountant, terms.order)
-        writer = Writer(connection, self._head(connection, terms.account))
-        reason = f"spent by the account {old.terms.account!r}, which this one replaces"
-        writer.record(events, reason, now, at_least=old.last.spent if alike else NOTHING)
+    def _carry(self, connection: Connection, old: Head, terms: Terms, now: datetime) -> None:
+        writer = Writer(connection, self._writable(connection, terms.account))
+        events = queries.events(connection, old.terms.account)
+        if events is not None:
+            alike = (old.terms.accountant, old.terms.order) == (terms.accountant, terms.order)
+            reason = f"spent by the account {old.terms.account!r}, which this one replaces"
+            writer.record(events, reason, now, at_least=old.last.spent if alike else NOTHING)
+        for job, halt in queries.halted(connection, old.terms.account).items():
+            writer.note(halt.kind, Decision.model_validate(halt.body), now, job=job)
 
     @contextmanager
     def writing(self, account: str) -> Iterator[Writer]:
         """A transaction under the lock; it commits on leaving, and is undone by any error."""
-        with self._writing() as connection:
-            head = self._head(connection, account)
-            self._check_open(connection, account)
-            yield Writer(connection, head)
+        with self.writing_all([account]) as writers:
+            yield writers[account]
 
-    def _check_open(self, connection: Connection, account: str) -> None:
-        # Else the spend that one account took over, and what is spent after, would not add up.
-        heir = rows.replacement(connection, account)
+    @contextmanager
+    def writing_all(self, accounts: Iterable[str]) -> Iterator[dict[str, Writer]]:
+        """One transaction under the locks of several accounts, by their names.
+
+        Locks are taken in the order of the names, so that no two wait for each other.
+        """
+        with self._database.writing() as connection:
+            yield {
+                account: Writer(connection, self._writable(connection, account))
+                for account in sorted(accounts)
+            }
+
+    def _writable(self, connection: Connection, account: str) -> Head:
+        """An account under the lock; raises UsageError where another has taken it over.
+
+        Else the spend that was taken over, and what is spent after, would not add up.
+        """
+        head = self._found(account, queries.head(connection, account, lock=True))
+        heir = queries.replacement(connection, account)
         if heir is not None:
             raise UsageError(
                 f"account {account!r} is closed: {heir!r} has taken over its spend",
                 hint="What it published stays. Nothing was charged.",
             )
-
-    def _head(self, connection: Connection, account: str) -> Head:
-        head = rows.head(connection, account)
-        if head is None:
-            raise LedgerError(f"{self.path}: there is no account {account!r}")
         return head
 
-    @contextmanager
-    def _reading(self) -> Iterator[Connection]:
-        if self._readers is None:
-            self._readers = connect(self.path, self._wait, mode="ro")
-        with translated(self.path), self._readers.connect() as connection:
-            check_format(connection, self.path)
-            yield connection
-
-    @contextmanager
-    def _writing(self) -> Iterator[Connection]:
-        if self._writers is None:
-            if not self.exists:
-                with translated(self.path):
-                    create(self.path)
-            self._writers = connect(self.path, self._wait, mode="rw")
-        with translated(self.path), self._writers.begin() as connection:
-            check_format(connection, self.path)
-            yield connection
+    def _found(self, account: str, head: Head | None) -> Head:
+        if head is None:
+            raise LedgerError(f"{self.name}: there is no account {account!r}")
+        return head
 
 
-@dataclass(frozen=True)
-class View:
-    """One account, as one transaction sees it."""
-
-    connection: Connection
-    head: Head
-
-    def settlement(self, job: str, window: Window) -> Entry | None:
-        """The entry that released or refused this window, if one has."""
-        return rows.settlement(self.connection, self.head.terms.account, job, window)
-
-    def job_spent(self, job: str) -> int:
-        """What one job's charges add up to, in whole units."""
-        return rows.job_spent(self.connection, self.head.terms.account, job)
-
-    def stopped_by(self, job: str, charge: Charge, *, job_cap: int) -> Stop | None:
-        """The filter: which of the account's budget and the job's share refuses the charge.
-
-        None where both allow it.
-        """
-        spent = self.job_spent(job)
-        if not self.head.terms.budget.admits(self.head.last.spent, charge):
-            return "account"
-        return None if admits(spent, charge.units, job_cap) else "share"
+def _add_account(connection: Connection, name: str) -> None:
+    key = secrets.token_hex(32)
+    connection.execute(insert(schema.accounts).values(account=name, sampling_key=key))
 
 
-@dataclass(frozen=True)
-class Writer(View):
-    """What may be done to one account under the lock."""
-
-    def refuse(self, job: Job, window: Window, charge: Charge, stop: Stop, now: datetime) -> Entry:
-        """Records, at no charge, that the window's charge did not fit; that is final."""
-        body = {"title": job.title, "refused_charge": charge.units, "stopped_by": stop}
-        entry = rows.following(self.head.last, "refusal", now, body)
-        return rows.append(self.connection, self._settling(entry, job.name, window))
-
-    def release(
-        self, window: Window, charge: Charge, spent_on: Event, content: Release, now: datetime
-    ) -> Entry:
-        """Records the charge and what it paid for, in one transaction."""
-        text = canonical(content.model_dump(mode="json"))
-        entry = rows.following(self.head.last, "release", now, {"release_sha256": digest(text)})
-        entry = self._settling(entry, content.job.name, window)
-        entry = rows.charging(entry, self.head.terms, charge, spent_on)
-        entry = rows.append(self.connection, entry)
-        rows.store(self.connection, entry, text)
-        return entry
-
-    def record(
-        self, event: Event, reason: str, now: datetime, *, at_least: Charge = NOTHING
-    ) -> Entry:
-        """Charges what was done elsewhere, under the same filter.
-
-        Raises AccountingError where the account cannot take such an event, and RefusedError
-        where it does not fit; then nothing is written.
-        """
-        cost = self.head.terms.budget.charge(event)
-        charge = Charge(max(cost.units, at_least.units), max(cost.delta0, at_least.delta0))
-        if not self.head.terms.budget.admits(self.head.last.spent, charge):
-            raise RefusedError(
-                f"the budget of account {self.head.terms.account!r} does not allow this charge",
-                hint="Nothing was charged. `dp-release budget` shows what is left.",
-            )
-        entry = rows.following(self.head.last, "record", now, {"reason": reason})
-        entry = rows.charging(entry, self.head.terms, charge, event)
-        return rows.append(self.connection, entry)
-
-    def _settling(self, entry: Entry, job: str, window: Window) -> Entry:
-        return rows.settling(entry, job, window, self.job_spent(job))
+def _checked(
+    connection: Connection, heads: Mapping[str, str] | None = None
+) -> tuple[int, list[Finding]]:
+    shown = heads or {}
+    found: list[Finding] = []
+    for name in sorted({*queries.names(connection), *shown}):
+        lines, contents = rows.record(connection, name)
+        with closing(lines), closing(contents):
+            found += checked(name, lines, contents, shown.get(name))
+    for name in queries.keyless(connection):
+        found.append(Finding(name, 1, "the account is missing from the table of accounts"))
+    return rows.count(connection), found

@@ -9,6 +9,7 @@ from pathlib import PurePosixPath
 from urllib.parse import quote
 
 from release.errors import LedgerError
+from release.ledger.charges import Standing, standing
 from release.ledger.records import About, Account, Entry, Release
 from release.site import tables
 from release.site.charts import Estimate
@@ -24,7 +25,8 @@ PAGE = "index.html"
 class Published:
     """A release with the entry that charged it, what was said then, and its folder on the site.
 
-    ``about`` is what the record said of the account when the release was charged.
+    ``about`` is what the record said of the account when the release was charged, and
+    ``amendments`` are the later corrections of its charge and of those before it.
     """
 
     account: Account
@@ -33,6 +35,17 @@ class Published:
     release: Release
     window: Window
     folder: str
+    amendments: tuple[Entry, ...]
+
+    @property
+    def corrections(self) -> tuple[Entry, ...]:
+        """The corrections of its own charge."""
+        return tuple(each for each in self.amendments if each.amends == self.entry.seq)
+
+    @cached_property
+    def cost(self) -> Standing:
+        """What it has cost so far, all corrections counted."""
+        return standing(self.account.terms, (self.entry, *self.corrections))
 
     @property
     def job(self) -> str:
@@ -98,15 +111,15 @@ def published(accounts: Sequence[Account]) -> tuple[Published, ...]:
     """
     charged = sorted(
         (
-            (entry.charged_at, account.terms.account, entry.seq, account, about, entry)
+            (entry.charged_at, account.terms.account, entry.seq, account, about, later, entry)
             for account in accounts
-            for entry, about in _described(account)
+            for entry, about, later in _described(account)
             if entry.seq in account.releases
         ),
         key=lambda item: item[:3],
     )
     taken: dict[str, Published] = {}
-    for *_, account, about, entry in charged:
+    for *_, account, about, later, entry in charged:
         release = account.releases[entry.seq]
         window = entry.window
         if window is None:
@@ -115,17 +128,19 @@ def published(accounts: Sequence[Account]) -> tuple[Published, ...]:
         kind = f"{plain}-{window.kind}"
         last = f"{kind}-{account.terms.account}-{entry.seq}"
         folder = next(each for each in (plain, kind, last) if each not in taken)
-        taken[folder] = Published(account, about, entry, release, window, folder)
+        taken[folder] = Published(account, about, entry, release, window, folder, later)
     return tuple(taken.values())
 
 
-def _described(account: Account) -> Iterator[tuple[Entry, About]]:
-    """Each entry with what the last ``project`` entry up to it says."""
+def _described(account: Account) -> Iterator[tuple[Entry, About, tuple[Entry, ...]]]:
+    """Each entry with what the last ``project`` entry up to it says, and later corrections."""
     about = account.about
+    amendments = [entry for entry in account.entries if entry.amends is not None]
     for entry in account.entries:
         if entry.kind == "project":
             about = About.model_validate(entry.body)
-        yield entry, about
+        later = (one for one in amendments if (one.amends or 0) <= entry.seq < one.seq)
+        yield entry, about, tuple(later)
 
 
 def job_folder(name: str) -> str:
@@ -141,6 +156,11 @@ def account_folder(name: str) -> str:
 def link(folder: str) -> str:
     """The address of a folder's page, from the site's root."""
     return quote(f"{folder}/{PAGE}")
+
+
+def entry_link(of: Entry) -> str:
+    """The address of an entry's line in its account's record, from the site's root."""
+    return f"{link(account_folder(of.account))}#entry-{of.seq}"
 
 
 def root(folder: str) -> str:

@@ -89,7 +89,10 @@ class SeriesChart:
 
 @dataclass(frozen=True)
 class BudgetChart:
-    """What is spent after each entry, against the cap; ``refused`` are places across."""
+    """What is spent after each entry, against the cap; ``refused`` are places across.
+
+    The last of ``ticks`` is at the cap, above which there is room only if more was spent.
+    """
 
     line: str
     area: str
@@ -177,7 +180,9 @@ def budget(
     spent: Sequence[int], refused: Sequence[int], cap: int, first: str, last: str
 ) -> BudgetChart:
     """Steps of spending against the cap; ``refused`` are positions in ``spent``."""
-    across, up = _Scale(0, max(len(spent), 1)), _Scale(0, max(cap, 1))
+    whole = max(cap, 1)
+    top = max(whole, *spent, 0)
+    across, up = _Scale(0, max(len(spent), 1)), _Scale(0, top)
     points = [(0.0, 100.0)]
     level = 100.0
     for index, total in enumerate(spent):
@@ -189,7 +194,10 @@ def budget(
         line=_points(points),
         area=_points([*points, (100.0, 100.0)]),
         level=level,
-        ticks=tuple(Tick(100 - at, f"{at} %") for at in (0, 25, 50, 75, 100)),
+        ticks=tuple(
+            Tick(round(100 - at * whole / top, 2), f"{at} %")
+            for at in ((0, 25, 50, 75, 100) if top <= 2 * whole else (100,))
+        ),
         refused=tuple(across(index + 0.5) for index in refused),
         first=first,
         last=last,

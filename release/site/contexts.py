@@ -74,7 +74,8 @@ class Headline:
 class Line:
     """One window of one job in a list; a refused one has neither ``href`` nor ``headline``.
 
-    ``stopped_by`` says whether the job's ``share`` or the ``account`` refused it.
+    ``stopped_by`` says whether the job's ``share`` or the ``account`` refused it, ``corrected``
+    whether its charge was found too low.
     """
 
     window: WindowView
@@ -82,6 +83,48 @@ class Line:
     href: str | None
     headline: Headline | None
     stopped_by: str | None = None
+    corrected: bool = False
+
+
+@dataclass(frozen=True)
+class NoticeView:
+    """What readers should know of an account, or of one job; the newest come first."""
+
+    day: str
+    text: str
+    account: str
+    job: str | None
+    href: str
+    """Of its entry in the account's record, as everywhere below."""
+
+
+@dataclass(frozen=True)
+class HaltView:
+    """That a job is ``paused`` or ``retired``."""
+
+    job: str
+    job_href: str
+    state: str
+    day: str
+    reason: str
+    href: str
+
+
+@dataclass(frozen=True)
+class AuditView:
+    """What an attack on a job itself measured: a lower bound on ε at ``delta``."""
+
+    day: str
+    measured: str
+    claimed: str
+    exceeds: bool
+    """Whether the bound is above the claim, which then cannot hold."""
+    delta: str
+    error: str
+    """In how many of a hundred audits, at most, such a bound is too high."""
+    trials: str
+    software: str
+    href: str
 
 
 @dataclass(frozen=True)
@@ -97,6 +140,10 @@ class JobView:
     refusals: int
     stops: tuple[str, ...]
     """What its refusals were for: "account", "share" or both."""
+    corrections: int
+    """Of how many of its releases the charge was found too low."""
+    halts: tuple[HaltView, ...]
+    notices: tuple[NoticeView, ...]
 
 
 @dataclass(frozen=True)
@@ -105,6 +152,21 @@ class ThresholdView:
 
     aside: str
     spent: str
+
+
+@dataclass(frozen=True)
+class OverdraftView:
+    """That a correction showed more to be spent than the budget allows.
+
+    What was spent is ``epsilon`` at ``delta``, and ``factor`` its e^ε.
+    """
+
+    day: str
+    entry: int
+    href: str
+    epsilon: str
+    delta: str
+    factor: str | None
 
 
 @dataclass(frozen=True)
@@ -133,15 +195,20 @@ class AccountView:
     spent: str
     spent_epsilon: str
     spent_percent: str
+    meter: str
+    """The same for a bar: 100 at most."""
     left: str
     left_percent: str
     releases: int
     records: int
+    """What was charged for work that is no release of this project."""
+    amendments: int
     refusals: int
     stops: tuple[str, ...]
     head_entry: int
     head: str
     updated: str
+    overdrawn: OverdraftView | None
 
 
 @dataclass(frozen=True)
@@ -151,6 +218,7 @@ class IndexPage:
     frame: Frame
     jobs: tuple[JobView, ...]
     accounts: tuple[AccountView, ...]
+    notices: tuple[NoticeView, ...]
 
 
 @dataclass(frozen=True)
@@ -232,6 +300,34 @@ class Guarantee:
     """The account's e^ε; None where it is too large to mean anything to a reader."""
     approved_by: str | None
     reason: str | None
+    audit: AuditView | None
+    """The last one of its job."""
+
+
+@dataclass(frozen=True)
+class CorrectionView:
+    """A later entry that raised an earlier charge: by how much, why, and what was really done.
+
+    ``charge`` is of the account's quantity.
+    """
+
+    entry: int
+    amends: int
+    day: str
+    reason: str
+    event: str
+    charge: str
+    delta0: str
+    href: str
+
+
+@dataclass(frozen=True)
+class CorrectedView:
+    """What a release really cost, all corrections counted; ``epsilon`` is of it alone."""
+
+    corrections: tuple[CorrectionView, ...]
+    charge: str
+    epsilon: str
 
 
 @dataclass(frozen=True)
@@ -252,6 +348,11 @@ class ReleasePage:
     total: int
     chart: IntervalChart
     guarantee: Guarantee
+    corrected: CorrectedView | None
+    understated: tuple[CorrectionView, ...]
+    """Later corrections of what was charged before: the sums on the page do not know of them."""
+    overdrawn: OverdraftView | None
+    notices: tuple[NoticeView, ...]
 
 
 @dataclass(frozen=True)
@@ -259,7 +360,9 @@ class EntryView:
     """One line of an account's record; ``epsilon`` is the account's after it.
 
     ``charge`` and ``spent`` are of the account's quantity; ``rho`` is None for what has no ρ.
-    ``event`` and ``reason`` describe work that was done elsewhere.
+    ``event`` says what was done, of work done elsewhere or before, and of a correction; ``said``
+    is the entry's own text, and ``date`` the day on which its cost arose, if not that of the
+    entry.
     """
 
     seq: int
@@ -270,7 +373,11 @@ class EntryView:
     href: str | None
     stopped_by: str | None
     event: str | None
-    reason: str | None
+    said: str | None
+    date: str | None
+    amends: int | None
+    amended_by: tuple[int, ...]
+    audit: AuditView | None
     charge: str
     rho: str | None
     delta0: str
@@ -333,6 +440,8 @@ class AccountPage:
     approved_by: str | None
     reason: str | None
     refused_jobs: tuple[str, ...]
+    halts: tuple[HaltView, ...]
+    notices: tuple[NoticeView, ...]
     entries: tuple[EntryView, ...]
     replaces: LinkView | None
     replaced_by: LinkView | None

@@ -13,12 +13,13 @@ from typing import Any
 
 from release.accounting import DELTA_UNITS, RHO_UNITS
 from release.ledger import chain
-from release.ledger.records import Account, Entry, Release
+from release.ledger.charges import alone
+from release.ledger.records import HALTS, Account, Entry, Release
 from release.site import figures, views
 from release.site.addresses import Published
 from release.site.contexts import Conversion, RowView
 from release.site.guarantee import job_cap, scale
-from release.site.spending import Spending, delta_number
+from release.site.spending import Spending, delta_number, shown
 from release.windows import Window
 
 COLUMNS = ("group", "value", "lower", "upper", "status")
@@ -58,6 +59,8 @@ def release_json(of: Published) -> bytes:
             "charged_at": chain.instant(entry.charged_at),
             "hash": entry.hash,
             "previous": entry.previous,
+            "corrected": _corrected(of),
+            "corrections": [_correction(each) for each in of.amendments],
             "software": release.software.model_dump(),
             "contact": of.about.contact,
             "licence": of.about.licence,
@@ -66,7 +69,11 @@ def release_json(of: Published) -> bytes:
 
 
 def ledger_json(of: Spending) -> bytes:
-    """The account's whole record, entry by entry, with its chain of hashes."""
+    """The account's whole record, entry by entry, with its chain of hashes.
+
+    An entry is given with everything that it says, whatever its kind, so that a reader who does
+    not know the kind can still check the chain and the sums.
+    """
     account = of.account
     terms = account.terms
     return _document(
@@ -86,7 +93,7 @@ def ledger_json(of: Spending) -> bytes:
                 **_odometer(account, of.sums.rho, _to_date(of.conversions)),
                 "statement": {
                     "epsilon": float(of.statement.epsilon),
-                    "delta": terms.delta,
+                    "delta": views.spent_delta(account),
                     "formula": of.statement.name,
                 },
                 "warning": of.warning,
@@ -95,6 +102,11 @@ def ledger_json(of: Spending) -> bytes:
                 },
                 "curve": "curve.json",
             },
+            "overdrawn": account.overdrawn,
+            "corrections": [
+                _correction(each) for each in account.entries if each.amends is not None
+            ],
+            "halted": {job: HALTS[entry.kind] for job, entry in account.halted.items()},
             "head": account.last.hash,
             "entries": [_entry(entry) for entry in account.entries],
         }
@@ -134,7 +146,7 @@ def _cost(of: Published) -> dict[str, Any]:
             "job_cap": job_cap(of.release.job, account),
         },
         "odometer": {
-            "release": _odometer(account, account.alone(entry).rho, one),
+            "release": _odometer(account, alone(account, entry).rho, one),
             "account_to_date": _odometer(account, entry.sums.rho, _to_date(of.conversions)),
         },
     }
@@ -152,7 +164,7 @@ def _filter(account: Account, after: Entry) -> dict[str, Any]:
         "order": None if terms.order is None else float(Fraction(terms.order)),
         "cap": terms.cap,
         "spent": after.spent.units,
-        "left": terms.cap - after.spent.units,
+        "left": max(0, terms.cap - after.spent.units),
         "delta_cap": terms.delta_cap,
         "delta_spent": after.spent.delta0,
     }
@@ -166,6 +178,36 @@ def _odometer(
         "delta": delta_number(account.terms.budget.delta),
         "rho": None if rho is None else figures.rho_number(rho),
         "epsilon": epsilon,
+    }
+
+
+def _correction(entry: Entry) -> dict[str, Any]:
+    """What a correction says: by how much it raised which charge, why, and for what event."""
+    return {
+        "entry": entry.seq,
+        "amends": entry.amends,
+        "charged_at": chain.instant(entry.charged_at),
+        "reason": entry.body["reason"],
+        "charge": entry.charge.units,
+        "delta_charge": entry.charge.delta0,
+        "event": entry.event,
+    }
+
+
+def _corrected(of: Published) -> dict[str, Any] | None:
+    """What a release really cost, all corrections counted; None where there are none."""
+    if not of.corrections:
+        return None
+    account, cost = of.account, of.cost
+    epsilons = cost.sums.epsilons(account.terms.budget.delta)
+    return {
+        "charge": cost.charge.units,
+        "delta_charge": cost.charge.delta0,
+        "event": of.corrections[-1].event,
+        "sums": cost.sums.to_json(),
+        "odometer": _odometer(
+            account, cost.sums.rho, {name: _number(shown(e)) for name, e in epsilons.items()}
+        ),
     }
 
 

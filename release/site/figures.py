@@ -63,14 +63,14 @@ def rho_number(units: int) -> float:
     return float(_rho(units))
 
 
-def delta0(units: int) -> str:
+def delta(units: int) -> Decimal:
     """δ₀ from whole units, exactly."""
-    return plain(_delta(units))
+    return Decimal(units).scaleb(-_DELTA_PLACES, _WIDE)
 
 
-def delta_number(units: int) -> float:
-    """δ₀ from whole units, as a JSON number of the same digits."""
-    return float(_delta(units))
+def delta0(units: int) -> str:
+    """The same as text."""
+    return plain(delta(units))
 
 
 def percent_up(part: int, whole: int) -> str:
@@ -104,10 +104,6 @@ def significant(amount: Fraction, digits: int = 6) -> str:
 
 def _rho(units: int) -> Decimal:
     return Decimal(units).scaleb(-_RHO_PLACES, _WIDE)
-
-
-def _delta(units: int) -> Decimal:
-    return Decimal(units).scaleb(-_DELTA_PLACES, _WIDE)
 
 
 def _percent(part: int, whole: int) -> Decimal:

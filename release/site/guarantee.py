@@ -6,14 +6,16 @@ import math
 from fractions import Fraction
 
 from release.accounting import RHO_UNITS
+from release.ledger.charges import alone
 from release.ledger.records import Account, Mechanism
 from release.site import figures, views
 from release.site.addresses import Published
+from release.site.afterwards import Remarks
 from release.site.contexts import Guarantee, NoiseView
 from release.specs import Job, Mean
 
 
-def guarantee(of: Published, root: str) -> Guarantee:
+def guarantee(of: Published, remarks: Remarks, root: str) -> Guarantee:
     """Everything that the promise of one release rests on, as it stood with its entry."""
     account, entry, job = of.account, of.entry, of.release.job
     mechanism, about = of.release.mechanism, of.about
@@ -22,7 +24,7 @@ def guarantee(of: Published, root: str) -> Guarantee:
         time=about.time,
         neighbouring=account.terms.neighbouring,
         epsilon=views.epsilon(account, entry.charge.units),
-        rho=figures.rho(account.alone(entry).gaussian),
+        rho=figures.rho(alone(account, entry).gaussian),
         charge=figures.rho(entry.charge.units),
         job_spent=figures.rho(entry.job_spent),
         job_share=figures.rho(job_cap(job, account)),
@@ -45,6 +47,7 @@ def guarantee(of: Published, root: str) -> Guarantee:
         factor=figures.factor(account.terms.epsilon),
         approved_by=about.approved_by,
         reason=about.reason,
+        audit=remarks.last_audit(entry.account, of.job, root),
     )
 
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
 from release import __version__
-from release.accounting import RHO_UNITS, event_from_json
-from release.ledger.records import Account, Entry
-from release.site import charts, figures, views
+from release.ledger.records import Account
+from release.site import afterwards, charts, views
 from release.site.addresses import (
     PAGE,
     Outcome,
@@ -24,7 +22,6 @@ from release.site.addresses import (
 from release.site.contexts import (
     AccountPage,
     AnyPage,
-    EntryView,
     Frame,
     IndexPage,
     JobPage,
@@ -33,7 +30,7 @@ from release.site.contexts import (
     LinkView,
     ReleasePage,
 )
-from release.site.descriptions import described
+from release.site.entries import entries
 from release.site.guarantee import guarantee
 from release.site.spending import Spending
 
@@ -74,15 +71,22 @@ class Site:
         """Every window that was released or refused, the newest first."""
         return outcomes(self.accounts, self.releases)
 
+    @cached_property
+    def remarks(self) -> afterwards.Remarks:
+        """What the records say of jobs and to readers."""
+        return afterwards.Remarks(self.accounts)
+
     def jobs(self) -> tuple[str, ...]:
-        """The names of all jobs that released anything or were refused, in order."""
-        return tuple(sorted({each.job for each in self.outcomes}))
+        """The names of all jobs that the record names, in order."""
+        named = {entry.job for account in self.accounts for entry in account.entries}
+        return tuple(sorted(name for name in named if name is not None))
 
     def _index(self) -> IndexPage:
         return IndexPage(
             frame=self._frame(""),
             jobs=tuple(self._job(name, "") for name in self.jobs()),
             accounts=tuple(views.account(account, "") for account in self.accounts),
+            notices=self.remarks.notices(""),
         )
 
     def _job_page(self, name: str) -> JobPage:
@@ -130,14 +134,18 @@ class Site:
             rows=each.shown,
             total=len(each.rows),
             chart=charts.intervals(each.estimates, bars=statistic.kind == "leaderboard"),
-            guarantee=guarantee(each, up),
+            guarantee=guarantee(each, self.remarks, up),
+            corrected=afterwards.corrected(each, up),
+            understated=afterwards.understated(each, up),
+            overdrawn=views.overdraft(each.account, up),
+            notices=self.remarks.notices(up, job=each.job),
         )
 
     def _account_page(self, account: Account) -> AccountPage:
         up = root(account_folder(account.terms.account))
-        entries, spending = account.entries, self.spendings[account.terms.account]
+        spending = self.spendings[account.terms.account]
         links = {e.entry.seq: up + link(e.folder) for e in self.releases if e.account is account}
-        charged = [e for e in entries if e.event is not None or e.kind == "refusal"]
+        charged = [e for e in account.entries if e.event is not None or e.kind == "refusal"]
         refused = sorted({e.job for e in charged if e.kind == "refusal" and e.job})
         return AccountPage(
             frame=self._frame(up),
@@ -148,7 +156,9 @@ class Site:
             approved_by=account.about.approved_by,
             reason=account.about.reason,
             refused_jobs=tuple(refused),
-            entries=tuple(_entry(account, entry, links.get(entry.seq)) for entry in entries),
+            halts=self.remarks.halts(up, account=account.terms.account),
+            notices=self.remarks.notices(up, account=account.terms.account),
+            entries=tuple(entries(account, links, up)),
             **self._replacements(account, up),
             conversions=tuple(
                 sorted(spending.conversions, key=lambda e: e.name != account.terms.accountant)
@@ -190,11 +200,18 @@ class Site:
             name=name,
             title=titles[-1] if titles else name,
             href=up + link(job_folder(name)),
-            accounts=tuple(sorted({each.account.terms.account for each in found})),
+            accounts=tuple(
+                account.terms.account
+                for account in self.accounts
+                if any(entry.job == name for entry in account.entries)
+            ),
             latest=next((line for line in lines if line.headline), None),
             lines=lines,
             refusals=len(refused),
             stops=views.stops(refused),
+            corrections=sum(line.corrected for line in lines),
+            halts=self.remarks.halts(up, job=name),
+            notices=self.remarks.notices(up, job=name),
         )
 
     def _series(self, job: str) -> charts.SeriesChart | None:
@@ -233,33 +250,5 @@ def _released(each: Published, up: str) -> Line:
         entry=each.entry.seq,
         href=up + link(each.folder),
         headline=each.headline,
+        corrected=bool(each.corrections),
     )
-
-
-def _entry(account: Account, entry: Entry, href: str | None) -> EntryView:
-    recorded = entry.kind == "record"
-    return EntryView(
-        seq=entry.seq,
-        charged_at=views.instant(entry.charged_at),
-        kind=entry.kind,
-        job=entry.job,
-        window=None if entry.window is None else views.window(entry.window),
-        href=href,
-        stopped_by=views.stopped_by(entry),
-        event=described(entry.event) if recorded and entry.event else None,
-        reason=entry.body.get("reason") if recorded else None,
-        charge=figures.rho(entry.charge.units),
-        rho=_rho(account, entry),
-        delta0=figures.delta0(entry.charge.delta0),
-        spent=figures.rho(entry.spent.units),
-        epsilon=views.epsilon(account, entry.spent.units),
-        hash=entry.hash,
-    )
-
-
-def _rho(account: Account, entry: Entry) -> str | None:
-    """What an entry costs in ρ: its charge, but for an account that counts something else."""
-    if account.terms.order is None or entry.event is None:
-        return figures.rho(entry.charge.units)
-    rho = event_from_json(entry.event).rho()
-    return None if rho is None else figures.rho(math.ceil(rho * RHO_UNITS))

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import math
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
@@ -17,16 +15,14 @@ from release.accounting import (
     RHO_UNITS,
     AccountingError,
     Best,
-    Composed,
     Event,
     Spend,
     edge_warning,
-    event_from_json,
     grid_epsilon,
 )
 from release.accounting.comparison import advanced_epsilon, basic_epsilon
 from release.accounting.curves import Curve, linear_curve
-from release.ledger import chain
+from release.ledger.charges import alone
 from release.ledger.records import Account, Entry
 from release.site import charts, figures
 from release.site.contexts import (
@@ -92,16 +88,8 @@ class Spending:
 
     @cached_property
     def event(self) -> Event | None:
-        """Everything that was charged, as one event: equal entries by their count."""
-        counts = Counter(
-            chain.canonical(entry.event)
-            for entry in self.account.entries
-            if entry.event is not None
-        )
-        parts = tuple(
-            Composed((event_from_json(json.loads(text)),), count) for text, count in counts.items()
-        )
-        return Composed(parts) if parts else None
+        """Everything that was charged, as one event, each part as it was corrected last."""
+        return self.account.composition
 
     @cached_property
     def comparison(self) -> tuple[Comparison, ...]:
@@ -175,9 +163,9 @@ def total_curve(sums: Spend) -> Curve:
 def conversions(account: Account, entry: Entry) -> tuple[Conversion, ...]:
     """ε up to an entry by every formula, beside that of the entry alone where it charges."""
     delta = account.terms.budget.delta
-    one = {} if entry.event is None else account.alone(entry).epsilons(delta)
+    one = {} if entry.event is None else alone(account, entry).epsilons(delta)
     return tuple(
-        Conversion(name, release=_shown(one.get(name)), to_date=_shown(value))
+        Conversion(name, release=shown(one.get(name)), to_date=shown(value))
         for name, value in entry.sums.epsilons(delta).items()
     )
 
@@ -187,5 +175,6 @@ def delta_number(delta: Fraction) -> Decimal:
     return Decimal(delta.numerator) / Decimal(delta.denominator)
 
 
-def _shown(epsilon: float | None) -> str | None:
+def shown(epsilon: float | None) -> str | None:
+    """An ε rounded up; None where a formula does not apply."""
     return None if epsilon is None else figures.round_up(epsilon)

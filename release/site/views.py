@@ -5,12 +5,19 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from fractions import Fraction
 
 from release.ledger.records import About, Account, Entry, Release, Terms
 from release.site import figures
-from release.site.addresses import Published, account_folder, link
-from release.site.contexts import AccountView, StatisticView, ThresholdView, WindowView
+from release.site.addresses import Published, account_folder, entry_link, link
+from release.site.contexts import (
+    AccountView,
+    OverdraftView,
+    StatisticView,
+    ThresholdView,
+    WindowView,
+)
 from release.specs import Leaderboard, Mean
 from release.windows import Window
 
@@ -18,6 +25,11 @@ from release.windows import Window
 def instant(moment: datetime) -> str:
     """RFC 3339, in UTC, to the second: windows have no more, and readers need no more."""
     return moment.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+
+
+def day(moment: datetime) -> str:
+    """The date of a moment in UTC, for what readers need to know no closer."""
+    return instant(moment)[:10]
 
 
 def window(of: Window) -> WindowView:
@@ -63,7 +75,7 @@ def account(of: Account, root: str, *, after: Published | None = None) -> Accoun
     terms, about = of.terms, of.about if after is None else after.about
     entries = [e for e in of.entries if after is None or e.seq <= after.entry.seq]
     spent = entries[-1].spent.units
-    left = terms.cap - spent
+    left = max(0, terms.cap - spent)
     kinds = Counter(entry.kind for entry in entries)
     return AccountView(
         name=terms.account,
@@ -83,16 +95,44 @@ def account(of: Account, root: str, *, after: Published | None = None) -> Accoun
         spent=figures.rho(spent),
         spent_epsilon=epsilon(of, spent),
         spent_percent=figures.percent_up(spent, terms.cap),
+        meter=figures.percent_up(min(spent, terms.cap), terms.cap),
         left=figures.rho(left),
         left_percent=figures.percent_down(left, terms.cap),
         releases=kinds["release"],
-        records=kinds["record"],
+        records=kinds["record"] + kinds["history"],
+        amendments=kinds["amend"],
         refusals=kinds["refusal"],
         stops=stops(entries),
         head_entry=entries[-1].seq,
         head=entries[-1].hash,
         updated=instant(entries[-1].charged_at),
+        overdrawn=overdraft(of, root) if after is None else None,
     )
+
+
+def overdraft(of: Account, root: str) -> OverdraftView | None:
+    """How much more was spent than the budget allows, if a correction has shown that."""
+    shown_by = of.overdrawn_by
+    if shown_by is None:
+        return None
+    spent = epsilon(of, of.last.spent.units)
+    return OverdraftView(
+        day=day(shown_by.charged_at),
+        entry=shown_by.seq,
+        href=root + entry_link(shown_by),
+        epsilon=spent,
+        delta=figures.plain(spent_delta(of)),
+        factor=figures.factor(Decimal(spent)),
+    )
+
+
+def spent_delta(of: Account) -> Decimal:
+    """The δ at which what was spent holds: the account's, or more where δ₀ went past δ_T."""
+    spent = of.last.spent.delta0
+    if spent <= of.terms.delta_cap:
+        return of.terms.delta
+    aside = of.terms.delta * of.terms.threshold_share
+    return min(Decimal(1), of.terms.delta - aside + figures.delta(spent))
 
 
 def quantity(terms: Terms) -> str:

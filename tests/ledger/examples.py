@@ -1,4 +1,4 @@
-"""A small account, jobs on it, and a check of a ledger's file that shares no code with it."""
+"""A small account, jobs on it, and a check of a ledger's rows that shares no code with it."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ import hashlib
 import json
 import math
 import multiprocessing
-import sqlite3
-from contextlib import closing
+from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from fractions import Fraction
@@ -25,11 +24,11 @@ from release.noise import Sampler
 from release.pipeline import Plan, Settled, plan, settle
 from release.specs import Contribution, Job, Leaderboard, Mean, Noise
 from release.windows import Window
+from tests.ledger.places import Place, SQLite
 
 START = date(2026, 1, 5)
 ZONE = "Europe/London"
 NOW = datetime(2026, 6, 1, 12, 30, 15, 123456, tzinfo=UTC)
-ADDRESS = "sqlite:///state/ledger.db"
 CAP = 1_000_003
 GROUPS = ("Coffee", "Tea", "Élan <&> 'é'")
 ABOUT = About(
@@ -108,14 +107,15 @@ def week(number: int) -> Window:
     return Window("week", START + timedelta(weeks=number), ZONE)
 
 
-def ledger(folder: Path, *, wait: float = 10) -> Ledger:
-    return Ledger(folder, ADDRESS, wait=wait)
+def at(where: Path | Place) -> Place:
+    """The place itself, or the one whose ledger is a file in the folder."""
+    return SQLite(where) if isinstance(where, Path) else where
 
 
 def opened(
-    folder: Path, *, wait: float = 10, cap: int = CAP, opening: Terms | None = None
+    where: Path | Place, *, wait: float = 10, cap: int = CAP, opening: Terms | None = None
 ) -> Ledger:
-    found = ledger(folder, wait=wait)
+    found = at(where).ledger(wait=wait)
     found.open_account(opening or terms(cap=cap), ABOUT, NOW)
     return found
 
@@ -140,23 +140,27 @@ def release(
     return settle(to, planned or plan(job(), terms()), window, exact, sampler=sampler, now=NOW)
 
 
-def raw(folder: Path) -> sqlite3.Connection:
-    """A client of the database that knows nothing of the ledger's rules."""
-    return sqlite3.connect(folder / "state/ledger.db", isolation_level=None)
+USES: dict[str, Callable[[Ledger], object]] = {
+    "terms": lambda found: found.terms("shop"),
+    "settled": lambda found: found.settled("shop", "board"),
+    "accounts": lambda found: found.accounts(),
+    "describe": lambda found: found.describe("shop", ABOUT, NOW),
+    "open": lambda found: found.open_account(terms(), ABOUT, NOW),
+    "release": lambda found: release(found, week(1)),
+}
+"""Everything that a run asks of a ledger."""
 
 
-def rows(folder: Path, query: str) -> list[dict[str, Any]]:
-    with closing(raw(folder)) as connection:
-        connection.row_factory = sqlite3.Row
-        return [dict(row) for row in connection.execute(query)]
+def rows(where: Path | Place, query: str) -> list[dict[str, Any]]:
+    return at(where).sql(query)
 
 
-def check_intact(folder: Path) -> None:
-    """Holds every entry to its chain, sums, caps and result, from the file alone."""
-    entries = rows(folder, "SELECT * FROM entries ORDER BY account, seq")
+def check_intact(where: Path | Place) -> None:
+    """Holds every entry to its chain, sums, caps and result, from the rows alone."""
+    entries = at(where).entries()
     contents = {
         (row["account"], row["seq"]): row["content"]
-        for row in rows(folder, "SELECT * FROM releases")
+        for row in rows(where, "SELECT * FROM releases")
     }
     heads: dict[str, dict[str, Any]] = {}
     jobs: dict[tuple[str, str], int] = {}
@@ -204,10 +208,12 @@ def check_kind(entry: dict[str, Any]) -> None:
     assert (entry["event"] is not None) is (entry["charge"] > 0) is spends
     assert entry["delta_charge"] >= 0
     assert spends or entry["delta_charge"] == 0
-    assert all((entry[name] is not None) is settles for name in ("job", *WINDOW))
+    assert all((entry[name] is not None) is settles for name in WINDOW)
+    if entry["kind"] not in EITHER:
+        assert (entry["job"] is not None) is (entry["kind"] in OF_A_JOB)
     if settles:
         first, after = (date.fromisoformat(entry[f"window_{cut}"]) for cut in ("first", "after"))
-        assert (after - first).days == {"day": 1, "week": 7}[entry["window_kind"]]
+        assert (after - first).days in DAYS[entry["window_kind"]]
         assert entry["window_start"] < entry["window_end"]
     if entry["kind"] == "refusal":
         body = json.loads(entry["body"])
@@ -217,7 +223,15 @@ def check_kind(entry: dict[str, Any]) -> None:
         assert json.loads(entry["body"]).keys() == {"reason"}
 
 
-SPENDS, SETTLES = {"release", "record"}, {"release", "refusal"}
+DAYS = {
+    "day": [1],
+    "week": [7],
+    "month": range(28, 32),
+    "quarter": range(90, 93),
+    "year": [365, 366],
+}
+SPENDS, SETTLES = {"release", "record", "history", "amend"}, {"release", "refusal"}
+OF_A_JOB, EITHER = {*SETTLES, "pause", "resume", "retire", "audit"}, {"amend", "notice"}
 WINDOW = [f"window_{name}" for name in ("kind", "first", "after", "zone", "start", "end")]
 
 
@@ -225,14 +239,18 @@ def check_sums(entry: dict[str, Any], head: dict[str, Any], opening: dict[str, A
     """Holds both sums to their caps, and the odometer to what the events say they cost."""
     for kind, cap in (("", opening["cap"]), ("delta_", opening["delta_cap"])):
         spent, charge = entry[f"{kind}spent"], entry[f"{kind}charge"]
-        assert spent == head[f"{kind}spent"] + charge <= cap
+        assert spent == head[f"{kind}spent"] + charge
+        # A correction counts also where it does not fit; then nothing else is charged.
+        assert spent <= cap or entry["charge"] == 0 or entry["kind"] == "amend"
     sums, before = json.loads(entry["sums"]), json.loads(head["sums"])
     assert sums["delta0"] == entry["delta_spent"]
     if entry["charge"] == 0:
         assert sums == before
     if opening["order"] is None:
         assert sums["rho"] == entry["spent"]
-    cost = None if entry["event"] is None else gaussian_cost(json.loads(entry["event"]))
+    # A correction charges a part of what its event costs.
+    stands = entry["event"] is not None and entry["kind"] != "amend"
+    cost = gaussian_cost(json.loads(entry["event"])) if stands else None
     if cost is None:
         return
     assert sums["curve"] == before["curve"]

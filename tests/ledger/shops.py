@@ -16,7 +16,7 @@ TOTALS = tuple(str(count * SCALE) for count in COUNTS.values())
 PROJECT = """
 [project]
 title = "Shop"
-ledger = "sqlite:///state/ledger.db"
+ledger = "{ledger}"
 site = "site"
 
 [dataset.shop]
@@ -25,7 +25,7 @@ unit = "customer"
 time = "rated_at"
 time_format = "iso"
 time_zone = "Europe/London"
-budget = { epsilon = 1, delta = 1e-6 }
+budget = {{ epsilon = 1, delta = 1e-6 }}
 """
 JOB = """
 title = "The {name}"
@@ -58,12 +58,16 @@ def lines() -> Iterator[str]:
             yield f"{MARKS[0]}{number},{item},2026-01-{5 + number % 14:02} 12:00,{number % 5 + 1}"
 
 
-def shop(folder: Path, jobs: tuple[str, ...] = ("board", "mean")) -> Path:
+def shop(
+    folder: Path,
+    jobs: tuple[str, ...] = ("board", "mean"),
+    ledger: str = "sqlite:///state/ledger.db",
+) -> Path:
     """Makes the project anew and gives its folder."""
     shutil.rmtree(folder, ignore_errors=True)
     for name in ("jobs", "data"):
         (folder / name).mkdir(parents=True)
-    (folder / "dp-release.toml").write_text(PROJECT)
+    (folder / "dp-release.toml").write_text(PROJECT.format(ledger=ledger))
     for name in jobs:
         text = JOB.format(name=name, statistic=STATISTICS[name])
         (folder / f"jobs/{name}.toml").write_text(text)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from decimal import Decimal
 from fractions import Fraction
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,18 +22,18 @@ from tests.ledger.examples import (
     job,
     opened,
     release,
-    rows,
     terms,
     week,
 )
+from tests.ledger.places import Place
 
 UNITS = st.integers(0, 2**63)
 CHARGES = st.integers(1, 2**63)
 
 
 @pytest.mark.parametrize("cap", [1, CAP, 2**53, 2**62])
-def test_the_edge_of_the_account_and_of_the_job(tmp_path: Path, cap: int) -> None:
-    found = opened(tmp_path, cap=cap)
+def test_the_edge_of_the_account_and_of_the_job(place: Place, cap: int) -> None:
+    found = opened(place, cap=cap)
     with found.looking("shop") as view:
         for charge, fits in ((cap - 1, True), (cap, True), (cap + 1, False)):
             if charge > 0:
@@ -47,8 +46,8 @@ def test_the_edge_of_the_account_and_of_the_job(tmp_path: Path, cap: int) -> Non
     found.close()
 
 
-def test_the_edge_after_a_charge(tmp_path: Path) -> None:
-    found, planned = opened(tmp_path), plan(job(), terms())
+def test_the_edge_after_a_charge(place: Place) -> None:
+    found, planned = opened(place), plan(job(), terms())
     release(found, week(0), planned)
     left = CAP - planned.charge.units
     with found.looking("shop") as view:
@@ -69,12 +68,12 @@ WRONG: list[Any] = [0, -1, 1.0, 0.5, float("nan"), float("inf"), "1", True, Deci
 
 
 @pytest.mark.parametrize("charge", WRONG)
-def test_a_charge_is_a_whole_number_above_nought(tmp_path: Path, charge: Any) -> None:
-    found = opened(tmp_path)
+def test_a_charge_is_a_whole_number_above_nought(place: Place, charge: Any) -> None:
+    found = opened(place)
     with found.looking("shop") as view, pytest.raises(AccountingError):
         view.stopped_by("board", Charge(charge), job_cap=CAP)
     found.close()
-    assert len(rows(tmp_path, "SELECT * FROM entries")) == 2
+    assert len(place.entries()) == 2
 
 
 @given(spent=UNITS, charge=CHARGES, cap=UNITS)
@@ -128,23 +127,23 @@ def test_the_noise_of_a_plan_costs_no_more_than_it_charges(releases: int, cap: i
 
 
 @pytest.mark.parametrize("releases", [1, 2, 7, 52])
-def test_the_ledger_releases_n_windows_and_refuses_the_next(tmp_path: Path, releases: int) -> None:
-    found, planned = opened(tmp_path), plan(job(releases=releases), terms())
+def test_the_ledger_releases_n_windows_and_refuses_the_next(place: Place, releases: int) -> None:
+    found, planned = opened(place), plan(job(releases=releases), terms())
     statuses = [release(found, week(n), planned).status for n in range(releases + 2)]
     assert statuses == ["published"] * releases + ["refused"] * 2
     again = [release(found, week(n), planned).status for n in range(releases + 2)]
     assert again == ["already"] * (releases + 2)
     found.close()
-    check_intact(tmp_path)
+    check_intact(place)
 
 
 @pytest.mark.parametrize("accountant", ACCOUNTANTS)
 @pytest.mark.parametrize(("releases", "share"), [(1, "1"), (3, "0.5"), (10, "0.333")])
 def test_every_accountant_releases_n_and_refuses_the_next_by_the_share(
-    tmp_path: Path, accountant: str, releases: int, share: str
+    place: Place, accountant: str, releases: int, share: str
 ) -> None:
     opening = funded(accountant)
-    found = opened(tmp_path, opening=opening)
+    found = opened(place, opening=opening)
     planned = {name: plan(job(name, releases, share), opening) for name in ("board", "mean")}
     for name in ("board", "mean") if share != "1" else ("board",):
         settled = [release(found, week(n), planned[name]) for n in range(releases + 1)]
@@ -162,14 +161,14 @@ def test_every_accountant_releases_n_and_refuses_the_next_by_the_share(
     (account,) = found.accounts()
     assert opening.budget.spent_epsilon(account.last.spent.units) <= opening.epsilon
     found.close()
-    check_intact(tmp_path)
+    check_intact(place)
 
 
 @pytest.mark.parametrize("accountant", ["gdp", "zcdp", "rdp"])
-def test_a_refusal_says_which_budget_was_spent(tmp_path: Path, accountant: str) -> None:
+def test_a_refusal_says_which_budget_was_spent(place: Place, accountant: str) -> None:
     """Two jobs promise more than there is: the first stops at its share, the next at the cap."""
     opening = funded(accountant)
-    found = opened(tmp_path, opening=opening)
+    found = opened(place, opening=opening)
     said = []
     for name in ("board", "mean"):
         planned = plan(job(name, 4, "0.75"), opening)
@@ -179,7 +178,7 @@ def test_a_refusal_says_which_budget_was_spent(tmp_path: Path, accountant: str) 
             said.append(entry.body.get("stopped_by", entry.kind))
     assert said == [*["release"] * 4, "share", "release", *["account"] * 4]
     found.close()
-    check_intact(tmp_path)
+    check_intact(place)
 
 
 def test_a_job_of_fixed_rho_costs_that_rho_on_every_account() -> None:
@@ -195,28 +194,28 @@ def test_a_job_of_fixed_rho_costs_that_rho_on_every_account() -> None:
         assert 0.999999 * Fraction(rho) < spent <= Fraction(rho)
 
 
-def test_a_budget_of_nothing_refuses_everything(tmp_path: Path) -> None:
-    found, planned = opened(tmp_path, cap=0), plan(job(), terms(cap=0))
+def test_a_budget_of_nothing_refuses_everything(place: Place) -> None:
+    found, planned = opened(place, cap=0), plan(job(), terms(cap=0))
     assert [release(found, week(n), planned).status for n in range(2)] == ["refused"] * 2
-    refusal = rows(tmp_path, "SELECT * FROM entries WHERE kind = 'refusal'")[0]
+    refusal = place.entries()[2]
+    assert refusal["kind"] == "refusal"
     assert refusal["charge"] == refusal["spent"] == 0
     said = {"title": "The board", "refused_charge": LEAST_CHARGE, "stopped_by": "account"}
     assert json.loads(refusal["body"]) == said
     found.close()
 
 
-def test_a_job_of_fixed_rho_is_charged_it_rounded_down(tmp_path: Path) -> None:
+def test_a_job_of_fixed_rho_is_charged_it_rounded_down() -> None:
     fixed = job().model_copy(update={"noise": Noise(rho=Decimal("0.0000001234567"))})
     assert plan(fixed, terms()).charge == Charge(123456)
 
 
-def test_a_refused_window_is_not_read(tmp_path: Path) -> None:
-    found, planned = opened(tmp_path, cap=1), plan(job(), terms(cap=1))
+def test_a_refused_window_is_not_read(place: Place) -> None:
+    found, planned = opened(place, cap=1), plan(job(), terms(cap=1))
 
     def draw(sigma: object, count: int) -> Any:
         pytest.fail("noise was drawn")
 
     assert release(found, week(0), planned, sampler=draw).status == "refused"
-    at = rows(tmp_path, "SELECT charged_at FROM entries ORDER BY seq DESC LIMIT 1")
-    assert at == [{"charged_at": NOW.isoformat().replace("+00:00", "Z")}]
+    assert place.entries()[-1]["charged_at"] == NOW.isoformat().replace("+00:00", "Z")
     found.close()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from contextlib import closing
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,59 +16,50 @@ from tests.ledger.examples import (
     check_intact,
     funded,
     job,
-    ledger,
     opened,
-    raw,
     release,
-    rows,
     sealed,
     week,
 )
+from tests.ledger.places import Place
 
 RELEASED, REFUSED, RECORDED, LAST = 3, 4, 5, 6
 JSON_COLUMNS = ("event", "sums", "body")
 
 
 @pytest.fixture
-def shop(tmp_path: Path) -> Path:
+def shop(place: Place) -> Place:
     """A release, a refusal and two records, in a database whose rules are gone."""
     opening = funded("zcdp", threshold_share="0.1")
-    found, planned = opened(tmp_path, opening=opening), plan(job(releases=1, share="0.5"), opening)
+    found, planned = opened(place, opening=opening), plan(job(releases=1, share="0.5"), opening)
     for number in range(2):
         release(found, week(number), planned)
     for event in (GaussianThreshold(1, 30, 1e-9), Laplace(1, 30)):
         with found.writing("shop") as writer:
             writer.record(event, "elsewhere", NOW)
     found.close()
-    with closing(raw(tmp_path)) as connection:
-        connection.execute("DROP TRIGGER entries_no_update")
-    check_intact(tmp_path)
-    return tmp_path
+    place.lift_rules()
+    check_intact(place)
+    return place
 
 
-def forge(folder: Path, seq: int, *, reseal: bool, **changes: Any) -> None:
+def forge(shop: Place, seq: int, *, reseal: bool, **changes: Any) -> None:
     """Changes an entry; with ``reseal`` all hashes from there on are made anew."""
-    entries = rows(folder, "SELECT * FROM entries ORDER BY seq")
+    entries = shop.entries()
     entries[seq - 1].update(changes)
     if reseal:
         for before, entry in zip([None, *entries], entries, strict=False):
             if before is not None:
                 entry["previous"] = before["hash"]
             entry["hash"] = sealed(entry)
-    with closing(raw(folder)) as connection:
-        connection.execute("PRAGMA ignore_check_constraints = ON")
-        for entry in entries:
-            columns = ", ".join(f"{name} = :{name}" for name in entry)
-            connection.execute(f"UPDATE entries SET {columns} WHERE seq = :seq", entry)  # noqa: S608
+    columns = ", ".join(f"{name} = :{name}" for name in entries[0])
+    shop.sql(f"UPDATE entries SET {columns} WHERE seq = :seq", *entries)  # noqa: S608
 
 
-def verified(folder: Path) -> list[int]:
+def verified(shop: Place) -> list[int]:
     """The entries that the ledger's own check finds fault with."""
-    found = ledger(folder)
-    try:
+    with closing(shop.ledger()) as found:
         return [finding.seq for finding in found.verify()[1]]
-    finally:
-        found.close()
 
 
 def other(column: str, value: Any) -> Any:
@@ -78,8 +68,8 @@ def other(column: str, value: Any) -> Any:
     return value + 1 if isinstance(value, int) else f"{value}0"
 
 
-def test_every_column_is_under_the_hash(shop: Path) -> None:
-    released = rows(shop, "SELECT * FROM entries ORDER BY seq")[RELEASED - 1]
+def test_every_column_is_under_the_hash(shop: Place) -> None:
+    released = shop.entries()[RELEASED - 1]
     assert None not in released.values()
     for column in released.keys() - {"account", "seq"}:
         forge(shop, RELEASED, reseal=False, **{column: other(column, released[column])})
@@ -137,20 +127,20 @@ def more(value: int) -> int:
     ],
 )  # fmt: skip
 def test_a_forgery_with_new_hashes_is_found(
-    shop: Path, seq: int, column: str, change: Callable[[Any], Any]
+    shop: Place, seq: int, column: str, change: Callable[[Any], Any]
 ) -> None:
-    entry = rows(shop, "SELECT * FROM entries ORDER BY seq")[seq - 1]
+    entry = shop.entries()[seq - 1]
     forge(shop, seq, reseal=True, **{column: change(entry[column])})
     with pytest.raises(AssertionError):
         check_intact(shop)
     assert verified(shop)[0] in {seq, seq + 1}
 
 
-def test_the_same_entries_with_new_hashes_are_no_forgery(shop: Path) -> None:
-    before = rows(shop, "SELECT * FROM entries ORDER BY seq")
+def test_the_same_entries_with_new_hashes_are_no_forgery(shop: Place) -> None:
+    before = shop.entries()
     forge(shop, RELEASED, reseal=True)
     check_intact(shop)
-    assert rows(shop, "SELECT * FROM entries ORDER BY seq") == before
+    assert shop.entries() == before
 
 
 @pytest.mark.parametrize(
@@ -173,12 +163,6 @@ def test_the_same_entries_with_new_hashes_are_no_forgery(shop: Path) -> None:
         ("UPDATE entries SET window_first = 'monday' WHERE seq = 3", 3),
     ],
 )
-def test_what_is_wrong_is_named_by_its_entry(shop: Path, tampering: str, seq: int) -> None:
-    with closing(raw(shop)) as connection:
-        connection.execute("PRAGMA ignore_check_constraints = ON")
-        for (name,) in connection.execute(
-            "SELECT name FROM sqlite_master WHERE type = 'trigger'"
-        ).fetchall():
-            connection.execute(f"DROP TRIGGER {name}")
-        connection.execute(tampering)
+def test_what_is_wrong_is_named_by_its_entry(shop: Place, tampering: str, seq: int) -> None:
+    shop.sql(tampering)
     assert verified(shop)[0] == seq

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable
-from contextlib import closing
 from multiprocessing.queues import SimpleQueue
 from multiprocessing.synchronize import Barrier
 from pathlib import Path
@@ -22,18 +21,16 @@ from tests.ledger.examples import (
     PROCESSES,
     check_intact,
     job,
-    ledger,
     opened,
-    raw,
     release,
-    rows,
     terms,
     week,
 )
+from tests.ledger.places import Place
 from tests.ledger.shops import after, shop, tree
 
 RACERS = 16
-ROUNDS = 20
+ROUNDS = 50
 FIT = 5
 
 
@@ -61,62 +58,66 @@ def answered(answers: SimpleQueue[Any], work: Callable[..., object], *args: obje
         raise
 
 
-def race(barrier: Barrier, number: int, folder: Path) -> list[str]:
-    """Rounds by turns, each on an account of its own: a window for each racer, or one for all."""
-    found, statuses = ledger(folder, wait=60), []
+def race(barrier: Barrier, number: int, place: Place) -> list[str]:
+    """Rounds on an account each: by turns all open it for one window, or find it for their own."""
+    found, statuses = place.ledger(wait=60), []
     for turn in range(ROUNDS):
+        opening, own = terms(f"account-{turn}"), turn % 2
+        if own and number == 0:
+            found.open_account(opening, ABOUT, NOW)
         barrier.wait(60)
-        opening = terms(f"account-{turn}")
-        found.open_account(opening, ABOUT, NOW)
-        window = week(number if turn % 2 else 0)
-        settled = release(found, window, plan(job(releases=FIT), opening))
+        if not own:
+            found.open_account(opening, ABOUT, NOW)
+        settled = release(found, week(number * own), plan(job(releases=FIT), opening))
         statuses.append(str(settled.status))
     found.close()
     return statuses
 
 
-def test_sixteen_processes_spend_the_last_of_a_budget(tmp_path: Path) -> None:
-    answers = together(race, tmp_path, racers=RACERS)
-    check_intact(tmp_path)
-    entries = rows(tmp_path, "SELECT account, kind FROM entries")
+def test_sixteen_processes_spend_the_last_of_a_budget(place: Place) -> None:
+    answers = together(race, place, racers=RACERS)
+    check_intact(place)
+    kinds = Counter((entry["account"], entry["kind"]) for entry in place.entries())
     for turn in range(ROUNDS):
         statuses = Counter(answer[turn] for answer in answers)
         if turn % 2:
             assert statuses == {"published": FIT, "refused": RACERS - FIT}
         else:
             assert statuses == {"published": 1, "already": RACERS - 1}
-        kinds = Counter(row["kind"] for row in entries if row["account"] == f"account-{turn}")
-        assert kinds["release"] == statuses["published"]
-        assert kinds["refusal"] == statuses["refused"]
-        assert (kinds["open"], kinds["project"]) == (1, 1)
+        found = {kind: n for (account, kind), n in kinds.items() if account == f"account-{turn}"}
+        assert found.pop("open") == found.pop("project") == 1
+        assert found.get("release", 0) == statuses["published"]
+        assert found.get("refusal", 0) == statuses["refused"]
 
 
 def run(barrier: Barrier, number: int, folder: Path) -> Counter[str]:
-    with open_project(folder) as project:
-        barrier.wait(60)
-        done = project.run(after(3))
+    """Two schedulers wake after each week; somebody runs all of it by hand."""
+    statuses: Counter[str] = Counter()
+    barrier.wait(60)
+    for weeks in (1, 2, 3) if number < 2 else (3,):
+        with open_project(folder) as project:
+            done = project.run(after(weeks))
         assert not done.errors
-        return Counter(one.status for one in done.settled)
+        statuses.update(one.status for one in done.settled)
+    return statuses
 
 
-def test_two_runs_of_one_project_publish_each_window_once(tmp_path: Path) -> None:
-    folder = shop(tmp_path / "shop")
-    first, second = together(run, folder, racers=2)
-    both = first + second
-    assert (both["published"], both["refused"]) == (4, 2)
-    assert set(both) <= {"published", "refused", "already"}
-    check_intact(folder)
+def test_two_schedulers_and_a_run_by_hand_publish_each_window_once(place: Place) -> None:
+    folder = shop(place.folder, ledger=place.address)
+    statuses: Counter[str] = sum(together(run, folder, racers=3), Counter())
+    assert (statuses["published"], statuses["refused"]) == (4, 2)
+    assert set(statuses) <= {"published", "refused", "already"}
+    check_intact(place)
     pages = tree(folder / "site")
     with open_project(folder) as project:
         assert project.build_site() == []
     assert tree(folder / "site") == pages
 
 
-def test_a_busy_ledger_is_waited_for_and_then_nothing_is_charged(tmp_path: Path) -> None:
-    found = opened(tmp_path, wait=0.3)
-    before = rows(tmp_path, "SELECT * FROM entries")
-    with closing(raw(tmp_path)) as other:
-        other.execute("BEGIN IMMEDIATE")
+def test_a_busy_ledger_is_waited_for_and_then_nothing_is_charged(place: Place) -> None:
+    found, other = opened(place, wait=0.3), place.ledger()
+    before = place.entries()
+    with other.writing("shop"):
         begun = time.monotonic()
         with pytest.raises(BusyError, match="nothing was charged") as caught:
             release(found, week(0))
@@ -126,20 +127,19 @@ def test_a_busy_ledger_is_waited_for_and_then_nothing_is_charged(tmp_path: Path)
             found.describe("shop", ABOUT.model_copy(update={"title": "Other"}), after(1))
         # Whoever only reads is not kept waiting.
         assert len(found.accounts()) == 1
-        other.execute("ROLLBACK")
-    assert rows(tmp_path, "SELECT * FROM entries") == before
+    assert place.entries() == before
     assert release(found, week(0)).status == "published"
     found.close()
+    other.close()
 
 
-def test_no_noise_is_drawn_without_the_lock(tmp_path: Path) -> None:
+def test_no_noise_is_drawn_without_the_lock(place: Place) -> None:
     def draw(sigma: object, count: int) -> Any:
         pytest.fail("noise was drawn")
 
-    found = opened(tmp_path, wait=0.05)
-    with closing(raw(tmp_path)) as other:
-        other.execute("BEGIN IMMEDIATE")
-        with pytest.raises(BusyError):
-            release(found, week(0), sampler=draw)
+    found, other = opened(place, wait=0.05), place.ledger()
+    with other.writing("shop"), pytest.raises(BusyError):
+        release(found, week(0), sampler=draw)
     assert release(found, week(0)).status == "published"
     found.close()
+    other.close()

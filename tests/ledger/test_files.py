@@ -1,31 +1,28 @@
-"""A ledger's file that is not one, in the wrong place, of another time or half lost."""
+"""A ledger's file that is not one, in the wrong place or half lost."""
 
 from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from release.errors import ConfigError, LedgerError, ReleaseError, StorageError
-from release.ledger.engine import path_of
+from release.errors import LedgerError, ReleaseError, StorageError
 from release.ledger.store import Ledger
 from tests.ledger.examples import (
     ABOUT,
-    ADDRESS,
     NOW,
     PROCESSES,
+    USES,
     check_intact,
-    ledger,
     opened,
-    raw,
     release,
     terms,
     week,
 )
+from tests.ledger.places import SQLite
 
 NAMES = [
     "a b",
@@ -40,18 +37,6 @@ NAMES = [
 ]
 
 
-def uses(found: Ledger) -> dict[str, Callable[[], object]]:
-    """Everything that a run asks of a ledger."""
-    return {
-        "terms": lambda: found.terms("shop"),
-        "settled": lambda: found.settled("shop", "board"),
-        "accounts": found.accounts,
-        "describe": lambda: found.describe("shop", ABOUT, NOW),
-        "open": lambda: found.open_account(terms(), ABOUT, NOW),
-        "release": lambda: release(found, week(1)),
-    }
-
-
 @pytest.mark.parametrize("name", NAMES)
 def test_any_name_names_its_file(tmp_path: Path, name: str) -> None:
     folder = tmp_path / name
@@ -64,35 +49,12 @@ def test_any_name_names_its_file(tmp_path: Path, name: str) -> None:
     assert [path.name for path in tmp_path.iterdir()] == [name]
 
 
-def test_addresses(tmp_path: Path) -> None:
-    assert path_of(tmp_path, "sqlite:///a/b.db") == tmp_path / "a/b.db"
-    assert path_of(tmp_path, "sqlite:////a/b.db") == Path("/a/b.db")
-
-
-@pytest.mark.parametrize(
-    "address", ["", "state/ledger.db", "sqlite://", "sqlite:///", "mysql:///x", "sqlite:x", "://"]
-)
-def test_other_addresses_are_a_fault_of_the_file(tmp_path: Path, address: str) -> None:
-    with pytest.raises(ConfigError) as caught:
-        path_of(tmp_path, address)
-    assert caught.value.faults[0].key == "project.ledger"
-
-
 def test_a_relative_folder_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    found = Ledger(Path(), ADDRESS, wait=1)
+    found = SQLite(Path()).ledger()
     found.open_account(terms(), ABOUT, NOW)
     found.close()
     check_intact(tmp_path)
-
-
-def test_nothing_written_yet_is_no_error(tmp_path: Path) -> None:
-    found = ledger(tmp_path)
-    assert not found.exists
-    assert found.terms("shop") is None
-    assert found.settled("shop", "board") == {}
-    assert found.accounts() == []
-    assert list(tmp_path.iterdir()) == []
 
 
 def spoilt(folder: Path, how: str) -> None:
@@ -116,38 +78,26 @@ def spoilt(folder: Path, how: str) -> None:
                 connection.execute("CREATE TABLE accounts (account TEXT)")
 
 
-@pytest.mark.parametrize("use", ["terms", "settled", "accounts", "describe", "open", "release"])
+@pytest.mark.parametrize("use", USES)
 @pytest.mark.parametrize("how", ["empty", "text", "half", "head", "page", "other"])
 def test_what_is_no_ledger_is_named_and_left_alone(tmp_path: Path, how: str, use: str) -> None:
     spoilt(tmp_path, how)
     before = (tmp_path / "state/ledger.db").read_bytes()
-    found = ledger(tmp_path)
+    found = SQLite(tmp_path).ledger()
     with pytest.raises(LedgerError) as caught:
-        uses(found)[use]()
+        USES[use](found)
     found.close()
     assert str(tmp_path / "state/ledger.db") in caught.value.message
     assert "not an intact ledger" in caught.value.message
     assert (tmp_path / "state/ledger.db").read_bytes() == before
 
 
-@pytest.mark.parametrize("use", ["terms", "settled", "accounts", "describe", "open", "release"])
-@pytest.mark.parametrize("number", [2, 99, -1])
-def test_another_format_is_refused(tmp_path: Path, number: int, use: str) -> None:
-    opened(tmp_path).close()
-    with closing(raw(tmp_path)) as connection:
-        connection.execute(f"PRAGMA user_version = {number}")
-    found = ledger(tmp_path)
-    with pytest.raises(LedgerError, match=f"format {number}, this software writes 1"):
-        uses(found)[use]()
-    found.close()
-
-
 @pytest.mark.parametrize("use", ["open", "describe", "release"])
 def test_a_directory_in_its_place(tmp_path: Path, use: str) -> None:
     (tmp_path / "state/ledger.db").mkdir(parents=True)
-    found = ledger(tmp_path)
+    found = SQLite(tmp_path).ledger()
     with pytest.raises(StorageError, match="nothing was charged"):
-        uses(found)[use]()
+        USES[use](found)
     found.close()
 
 
@@ -161,7 +111,7 @@ def test_a_name_too_long_for_the_file_system(tmp_path: Path) -> None:
     found = Ledger(tmp_path, f"sqlite:///{'x' * 400}.db", wait=1)
     for use in ("terms", "open"):
         with pytest.raises(StorageError):
-            uses(found)[use]()
+            USES[use](found)
 
 
 def test_a_removed_ledger_whose_log_stayed_is_not_begun_anew(tmp_path: Path) -> None:
@@ -179,9 +129,9 @@ def as_nobody(folder: Path) -> None:
     if os.getuid() == 0:
         os.setuid(65534)
     for use in ("open", "release"):
-        found = ledger(folder)
+        found = SQLite(folder).ledger()
         with pytest.raises(StorageError):
-            uses(found)[use]()
+            USES[use](found)
 
 
 @pytest.mark.parametrize("there", [["ledger.db"], []])
@@ -202,26 +152,9 @@ def test_a_read_only_folder(tmp_path: Path, there: list[str]) -> None:
     assert [path.name for path in state.iterdir() if path.name == "ledger.db"] == there
 
 
-def test_an_account_without_entries_is_no_intact_ledger(tmp_path: Path) -> None:
-    found = opened(tmp_path)
-    with closing(raw(tmp_path)) as connection:
-        connection.execute("INSERT INTO accounts VALUES ('bare', 'key')")
-    with pytest.raises(LedgerError, match="not an intact ledger"):
-        found.terms("bare")
-    found.close()
-
-
-def test_an_unknown_account_is_named(tmp_path: Path) -> None:
-    found = opened(tmp_path)
-    for use in (found.looking, found.writing):
-        with pytest.raises(LedgerError, match="no account 'other'"), use("other"):
-            pass
-    found.close()
-
-
 def test_every_error_of_the_family_says_its_path(tmp_path: Path) -> None:
     spoilt(tmp_path, "text")
     with pytest.raises(ReleaseError, match=str(tmp_path)) as caught:
-        ledger(tmp_path).accounts()
+        SQLite(tmp_path).ledger().accounts()
     assert caught.value.exit_code == 5
     assert caught.value.__cause__ is None

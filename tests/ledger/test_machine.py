@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
+import io
+import os
+import signal
 from collections.abc import Callable
 from contextlib import nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
-from hypothesis import HealthCheck, settings
+from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
@@ -17,11 +19,14 @@ from hypothesis.stateful import (
     invariant,
     precondition,
     rule,
+    run_state_machine_as_test,
 )
 
 from release.accounting import Charge, Event, GaussianThreshold, Spend, event_from_json
 from release.bounding import Totals, sensitivity
 from release.errors import RefusedError
+from release.ledger import transfer
+from release.ledger.kinds import Notice
 from release.ledger.records import Account, Terms
 from release.ledger.store import Ledger
 from release.mechanisms import calibrated
@@ -30,15 +35,17 @@ from release.windows import Window
 from tests.ledger.examples import (
     ABOUT,
     NOW,
+    PROCESSES,
     check_intact,
     exact,
+    funded,
     job,
-    ledger,
     still,
     terms,
     week,
     worth,
 )
+from tests.ledger.places import Place
 
 CAP = 1000
 DELTA_CAP = 3
@@ -53,8 +60,11 @@ Recorded = tuple[int, int, bool]
 """Units of ρ of one use, how many uses, and whether each costs a unit of δ₀ too."""
 
 
-def opening(cap: int = CAP) -> Terms:
-    return terms(cap=cap).model_copy(update={"delta_cap": DELTA_CAP})
+def opening() -> Terms:
+    """A budget of CAP units, and of DELTA_CAP units of δ₀."""
+    found = funded("gdp", "0.0000723", "3e-12")
+    assert (found.cap, found.delta_cap) == (CAP, DELTA_CAP)
+    return found
 
 
 def described(recorded: Recorded) -> Event:
@@ -65,14 +75,37 @@ def described(recorded: Recorded) -> Event:
     return replace(event, count=count)
 
 
-class Machine(RuleBasedStateMachine):
-    """Two connections to one file, and what a careful clerk would have on paper."""
+def planned_for(asked: Asked) -> Plan:
+    name, _, charge = asked
+    planned = plan(job(name), opening())
+    bound, split = sensitivity(planned.job.contribution), planned.statistic.split
+    mechanism = calibrated(bound, charge, split)
+    assert mechanism is not None
+    return replace(planned, charge=Charge(charge), job_cap=JOB_CAPS[name], mechanism=mechanism)
 
-    def __init__(self) -> None:
+
+def die(place: Place, asked: Asked, *, committed: bool) -> None:
+    found, planned = place.ledger(), planned_for(asked)
+    if committed:
+        settle(found, planned, week(asked[1]), exact, sampler=still, now=NOW)
+    with found.writing("shop") as writer:
+        writer.note("notice", Notice(text="never seen"), NOW)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def exported(found: Ledger) -> bytes:
+    to = io.BytesIO()
+    found.export(to)
+    return to.getvalue()
+
+
+class Machine(RuleBasedStateMachine):
+    """Two connections to one place, and what a careful clerk would have on paper."""
+
+    def __init__(self, place: Place) -> None:
         super().__init__()
-        self.folder = Path(tempfile.mkdtemp())
-        self.ledgers = [ledger(self.folder), ledger(self.folder)]
-        self.plans = {name: plan(job(name), opening()) for name in JOB_CAPS}
+        self.place = place
+        self.ledgers = [place.ledger(), place.ledger()]
         self.settled: dict[tuple[str, int], str] = {}
         self.stops: list[str] = []
         self.recorded: list[Recorded] = []
@@ -87,7 +120,7 @@ class Machine(RuleBasedStateMachine):
 
     @rule(which=st.integers(0, 1))
     def open_again(self, which: int) -> None:
-        self.ledgers[which].open_account(opening(2 * CAP), ABOUT, NOW)
+        self.ledgers[which].open_account(terms(cap=2 * CAP), ABOUT, NOW)
 
     @rule(which=st.integers(0, 1), title=st.sampled_from(["Shop", "Store"]))
     def describe(self, which: int, title: str) -> None:
@@ -126,10 +159,39 @@ class Machine(RuleBasedStateMachine):
     @rule(which=st.integers(0, 1))
     def reopen(self, which: int) -> None:
         self.ledgers[which].close()
-        self.ledgers[which] = ledger(self.folder)
+        self.ledgers[which] = self.place.ledger()
+
+    @rule(which=st.integers(0, 1))
+    def verify(self, which: int) -> None:
+        count, found = self.ledgers[which].verify()
+        assert not found
+        assert count == len(self.place.entries())
+
+    @rule()
+    def export_and_import(self) -> None:
+        """Into a ledger of another database, which then says the same."""
+        written = exported(self.ledgers[0])
+        assert exported(self.ledgers[1]) == written
+        with TemporaryDirectory() as folder:
+            copy = Ledger(Path(folder), "sqlite:///copy.db", wait=1)
+            copy.restore(transfer.read(io.BytesIO(written), "copy"))
+            assert exported(copy) == written
+            copy.close()
+
+    @rule(asked=ASKED, committed=st.booleans())
+    def crash(self, *, asked: Asked, committed: bool) -> None:
+        """A process is killed under the lock, with all but the commit done, or just after it."""
+        process = PROCESSES.Process(
+            target=die, args=(self.place, asked), kwargs={"committed": committed}
+        )
+        process.start()
+        process.join()
+        assert process.exitcode == -signal.SIGKILL
+        if committed:
+            self._expected(asked)
 
     @invariant()
-    def the_file_says_what_the_paper_says(self) -> None:
+    def the_ledger_says_what_the_paper_says(self) -> None:
         for each in self.ledgers:
             account = each.accounts()[0]
             entries = [entry for entry in account.entries if entry.job is not None]
@@ -153,20 +215,12 @@ class Machine(RuleBasedStateMachine):
             last = {entry.job: entry.job_spent for entry in entries}
             assert {name: last.get(name, 0) for name in self.spent} == self.spent
             assert all(self.spent[name] <= cap for name, cap in JOB_CAPS.items())
-        check_intact(self.folder)
+        check_intact(self.place)
 
     def teardown(self) -> None:
         for each in self.ledgers:
             each.close()
-        shutil.rmtree(self.folder)
-
-    def _plan(self, asked: Asked) -> Plan:
-        name, _, charge = asked
-        planned = self.plans[name]
-        bound, split = sensitivity(planned.job.contribution), planned.statistic.split
-        mechanism = calibrated(bound, charge, split)
-        assert mechanism is not None
-        return replace(planned, charge=Charge(charge), job_cap=JOB_CAPS[name], mechanism=mechanism)
+        self.place.clear()
 
     @property
     def _units(self) -> int:
@@ -197,7 +251,7 @@ class Machine(RuleBasedStateMachine):
             meanwhile()
             return exact(window, key)
 
-        planned = self._plan(asked)
+        planned = planned_for(asked)
         return settle(through, planned, week(asked[1]), read, sampler=still, now=NOW).status
 
     def _overtaken(self, asked: Asked, meanwhile: Callable[[], None]) -> None:
@@ -235,10 +289,9 @@ def replayed(account: Account) -> Spend:
     return sums
 
 
-TestLedger = Machine.TestCase
-TestLedger.settings = settings(
-    max_examples=20,
-    stateful_step_count=16,
-    deadline=None,
-    suppress_health_check=[HealthCheck.too_slow],
-)
+def test_the_ledger_is_what_a_clerk_would_write(place: Place) -> None:
+    class Here(Machine):
+        def __init__(self) -> None:
+            super().__init__(place)
+
+    run_state_machine_as_test(Here, settings=settings(max_examples=10, stateful_step_count=14))

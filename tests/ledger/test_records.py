@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from contextlib import suppress
 from decimal import Decimal
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -28,6 +27,7 @@ from release.accounting import (
     event_from_json,
 )
 from release.errors import RefusedError
+from release.ledger.charges import alone
 from release.ledger.records import Entry
 from release.ledger.store import Ledger
 from release.pipeline import plan
@@ -37,13 +37,12 @@ from tests.ledger.examples import (
     check_intact,
     funded,
     job,
-    ledger,
     opened,
     release,
-    rows,
     week,
     worth,
 )
+from tests.ledger.places import Place
 
 SHARE = "0.1"  # δ_T = 1e-7
 SMALL: list[Event] = [
@@ -80,10 +79,10 @@ def replayed(found: Ledger) -> Spend:
 
 @pytest.mark.parametrize(("accountant", "event"), ALL_TAKEN)
 def test_an_event_is_charged_what_its_accountant_says(
-    tmp_path: Path, accountant: str, event: Event
+    place: Place, accountant: str, event: Event
 ) -> None:
     opening = funded(accountant, threshold_share=SHARE)
-    found = opened(tmp_path, opening=opening)
+    found = opened(place, opening=opening)
     entry = record(found, event)
     charge = opening.budget.charge(event)
     assert (entry.kind, entry.charge, entry.spent) == ("record", charge, charge)
@@ -95,14 +94,14 @@ def test_an_event_is_charged_what_its_accountant_says(
     assert again.spent == Charge(2 * charge.units, 2 * charge.delta0)
     assert again.sums == Spend().plus(event).plus(event)
     found.close()
-    check_intact(tmp_path)
+    check_intact(place)
     # All of it is on disk.
-    with_new_eyes = ledger(tmp_path)
+    with_new_eyes = place.ledger()
     (account,) = with_new_eyes.accounts()
     assert account.entries[-2:] == (entry, again)
     assert account.last == again
-    assert account.alone(again) == Spend().plus(event)
-    assert account.alone(account.entries[0]) == Spend()
+    assert alone(account, again) == Spend().plus(event)
+    assert alone(account, account.entries[0]) == Spend()
     assert account.last.sums == replayed(with_new_eyes)
     with_new_eyes.close()
 
@@ -118,38 +117,38 @@ def test_an_event_is_charged_what_its_accountant_says(
     ],
 )
 def test_an_event_that_the_accountant_cannot_take_is_not_written(
-    tmp_path: Path, accountant: str, event: Event
+    place: Place, accountant: str, event: Event
 ) -> None:
-    found = opened(tmp_path, opening=funded(accountant, threshold_share=SHARE))
+    found = opened(place, opening=funded(accountant, threshold_share=SHARE))
     with pytest.raises(AccountingError):
         record(found, event)
-    assert len(rows(tmp_path, "SELECT * FROM entries")) == 2
+    assert len(place.entries()) == 2
     found.close()
 
 
 @pytest.mark.parametrize("accountant", ACCOUNTANTS)
-def test_what_does_not_fit_is_refused_and_not_written(tmp_path: Path, accountant: str) -> None:
+def test_what_does_not_fit_is_refused_and_not_written(place: Place, accountant: str) -> None:
     opening = funded(accountant)
-    found = opened(tmp_path, opening=opening)
+    found = opened(place, opening=opening)
     one = opening.budget.charge(Gaussian(1, 30)).units
     fit = opening.cap // one
     record(found, Gaussian(1, 30, fit - 1))
-    before = rows(tmp_path, "SELECT * FROM entries")
+    before = place.entries()
     for event in (Gaussian(1, 30, 2), Gaussian(1, 30, fit + 1), Gaussian(1, 1e-9)):
         with pytest.raises(RefusedError) as caught:
             record(found, event)
         assert (caught.value.exit_code, caught.value.kind) == (3, "refused")
         assert "'shop'" in caught.value.message
         assert "Nothing was charged" in caught.value.hint
-        assert rows(tmp_path, "SELECT * FROM entries") == before
+        assert place.entries() == before
     # A refused record is not final for anything: what fits is still taken.
     assert record(found, Gaussian(1, 30)).spent.units == fit * one
     found.close()
-    check_intact(tmp_path)
+    check_intact(place)
 
 
-def test_a_record_fills_the_cap_to_the_last_unit(tmp_path: Path) -> None:
-    found = opened(tmp_path, cap=1000)
+def test_a_record_fills_the_cap_to_the_last_unit(place: Place) -> None:
+    found = opened(place, cap=1000)
     record(found, worth(999))
     with pytest.raises(RefusedError):
         record(found, worth(2))
@@ -157,16 +156,14 @@ def test_a_record_fills_the_cap_to_the_last_unit(tmp_path: Path) -> None:
     with pytest.raises(RefusedError):
         record(found, worth(1))
     found.close()
-    check_intact(tmp_path)
+    check_intact(place)
 
 
 @pytest.mark.parametrize("accountant", ACCOUNTANTS)
-def test_thresholds_are_counted_against_what_was_set_aside(
-    tmp_path: Path, accountant: str
-) -> None:
+def test_thresholds_are_counted_against_what_was_set_aside(place: Place, accountant: str) -> None:
     opening = funded(accountant, threshold_share=SHARE)
     assert opening.delta_cap == 10**11
-    found = opened(tmp_path, opening=opening)
+    found = opened(place, opening=opening)
 
     def threshold(delta0: int, count: int = 1) -> GaussianThreshold:
         event = GaussianThreshold(1, 10**6, delta0 / 10**18, count)
@@ -186,20 +183,20 @@ def test_thresholds_are_counted_against_what_was_set_aside(
     assert opening.delta_cap - 1 <= last.spent.delta0 <= opening.delta_cap
     assert last.sums.delta0 == last.spent.delta0
     found.close()
-    check_intact(tmp_path)
+    check_intact(place)
 
 
-def test_an_account_without_a_share_for_thresholds_takes_none(tmp_path: Path) -> None:
-    found = opened(tmp_path, opening=funded("gdp"))
+def test_an_account_without_a_share_for_thresholds_takes_none(place: Place) -> None:
+    found = opened(place, opening=funded("gdp"))
     with pytest.raises(RefusedError):
         record(found, GaussianThreshold(1, 30, 1e-18))
-    assert len(rows(tmp_path, "SELECT * FROM entries")) == 2
+    assert len(place.entries()) == 2
     found.close()
 
 
-def test_a_record_counts_for_no_job_and_settles_no_window(tmp_path: Path) -> None:
+def test_a_record_counts_for_no_job_and_settles_no_window(place: Place) -> None:
     opening = funded("gdp")
-    found, planned = opened(tmp_path, opening=opening), plan(job(share="0.5"), opening)
+    found, planned = opened(place, opening=opening), plan(job(share="0.5"), opening)
     record(found, worth(1000))
     assert release(found, week(0), planned).status == "published"
     entry = record(found, worth(1000))
@@ -214,26 +211,26 @@ def test_a_record_counts_for_no_job_and_settles_no_window(tmp_path: Path) -> Non
     assert account.releases.keys() == {4, 6}
     assert entry.seq == 5
     found.close()
-    check_intact(tmp_path)
+    check_intact(place)
 
 
-def test_a_record_can_spend_what_a_job_would_have_had(tmp_path: Path) -> None:
+def test_a_record_can_spend_what_a_job_would_have_had(place: Place) -> None:
     opening = funded("gdp")
-    found, planned = opened(tmp_path, opening=opening), plan(job(share="0.5"), opening)
+    found, planned = opened(place, opening=opening), plan(job(share="0.5"), opening)
     record(found, worth(opening.cap - planned.charge.units + 1))
     settled = release(found, week(0), planned)
     assert settled.entry is not None
     assert (settled.status, settled.entry.body["stopped_by"]) == ("refused", "account")
     found.close()
-    check_intact(tmp_path)
+    check_intact(place)
 
 
-def test_a_failure_after_a_record_leaves_nothing(tmp_path: Path) -> None:
-    found = opened(tmp_path)
+def test_a_failure_after_a_record_leaves_nothing(place: Place) -> None:
+    found = opened(place)
     with suppress(ZeroDivisionError), found.writing("shop") as writer:
         writer.record(worth(10), "", NOW)
         raise ZeroDivisionError
-    assert len(rows(tmp_path, "SELECT * FROM entries")) == 2
+    assert len(place.entries()) == 2
     found.close()
 
 

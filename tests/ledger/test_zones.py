@@ -14,7 +14,8 @@ import pytest
 from release.ledger.chain import entry_hash
 from release.pipeline import plan
 from release.windows import Window
-from tests.ledger.examples import START, check_intact, job, ledger, opened, release, rows, terms
+from tests.ledger.examples import START, check_intact, job, opened, release, terms
+from tests.ledger.places import Place
 
 ZONE = "Shop/Town"
 
@@ -39,17 +40,19 @@ def database(folder: Path, hours: int) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("hours", [-5, 2])
-def test_what_was_settled_stays_settled_and_keeps_its_hash(tmp_path: Path, hours: int) -> None:
+def test_what_was_settled_stays_settled_and_keeps_its_hash(
+    place: Place, tmp_path: Path, hours: int
+) -> None:
     planned = plan(job(releases=1), terms())
     with database(tmp_path / "zones", 1):
-        found = opened(tmp_path)
+        found = opened(place)
         before = [release(found, week(n), planned) for n in range(2)]
         assert [each.status for each in before] == ["published", "refused"]
         starts = [week(n).start for n in range(2)]
         found.close()
-    written = rows(tmp_path, "SELECT * FROM entries")
+    written = place.entries()
     with database(tmp_path / "zones", hours):
-        found = ledger(tmp_path)
+        found = place.ledger()
         (account,) = found.accounts()
         for entry, start, number in zip(account.entries[2:], starts, range(2), strict=True):
             assert entry.window == week(number)
@@ -63,13 +66,13 @@ def test_what_was_settled_stays_settled_and_keeps_its_hash(tmp_path: Path, hours
         assert [each.entry for each in again] == list(account.entries[2:])
         assert release(found, week(2), planned).status == "refused"
         found.close()
-    assert rows(tmp_path, "SELECT * FROM entries")[: len(written)] == written
-    check_intact(tmp_path)
+    assert place.entries()[: len(written)] == written
+    check_intact(place)
 
 
-def test_a_window_in_another_zone_is_the_same_window(tmp_path: Path) -> None:
+def test_a_window_in_another_zone_is_the_same_window(place: Place) -> None:
     """A job's weeks are named by their dates: a zone that moves does not reopen them."""
-    found = opened(tmp_path)
+    found = opened(place)
     first = release(found, Window("week", START, "Europe/London"))
     again = release(found, Window("week", START, "Asia/Tokyo"))
     assert (first.status, again.status) == ("published", "already")
@@ -77,4 +80,4 @@ def test_a_window_in_another_zone_is_the_same_window(tmp_path: Path) -> None:
     # Another length that begins on the same date is another window.
     assert release(found, Window("day", START, "Europe/London")).status == "published"
     found.close()
-    check_intact(tmp_path)
+    check_intact(place)

@@ -18,15 +18,19 @@ from release.accounting import (
     Gaussian,
     PureDP,
     Spend,
+    event_from_json,
     per_release_charge,
 )
 from release.ledger.chain import GENESIS, entry_hash
+from release.ledger.charges import standing
+from release.ledger.kinds import Amendment, Audit, Decision, History, Notice
 from release.ledger.records import (
     About,
     Account,
     Entry,
     EntryKind,
     Mechanism,
+    Record,
     Release,
     Row,
     Software,
@@ -203,11 +207,14 @@ class Book:
         charge: int = 0,
         delta0: int = 0,
         event: Event | None = None,
+        sums: Spend | None = None,
         body: dict[str, Any] | None = None,
     ) -> Entry:
         before = self.entries[-1] if self.entries else None
-        sums = before.sums if before else Spend()
-        charged = charge if self.terms.order is None else 0
+        odometer = before.sums if before else Spend()
+        if event is not None:
+            charged = charge if self.terms.order is None else 0
+            odometer = odometer.plus(event, charged=charged) if sums is None else sums
         entry = Entry(
             account=self.terms.account,
             seq=len(self.entries) + 1,
@@ -225,7 +232,7 @@ class Book:
             job_spent=sum(e.charge.units for e in self.entries if job and e.job == job)
             + (charge if job else 0),
             event=None if event is None else event.to_json(),
-            sums=sums.plus(event, charged=charged) if event else sums,
+            sums=odometer,
             body=body or {},
             previous=before.hash if before else GENESIS,
             hash="",
@@ -273,6 +280,36 @@ class Book:
         body = {"reason": reason}
         return self.append("record", charge=charge, delta0=delta0, event=event, body=body)
 
+    def history(self, event: Event, day: date, description: str) -> Entry:
+        """Charges what was spent before."""
+        charge, delta0 = self.terms.budget.charge(event)
+        body = History(date=day, description=description).model_dump(mode="json")
+        return self.append("history", charge=charge, delta0=delta0, event=event, body=body)
+
+    def amend(self, seq: int, event: Event, reason: str) -> Entry:
+        """Raises a charge to that of the event."""
+        found, last = self.entries[seq - 1], self.entries[-1]
+        before = standing(self.terms, [found, *self.account().amended.get(seq, ())])
+        charge = before.missing(self.terms, event)
+        assert charge is not None
+        return self.append(
+            "amend",
+            job=found.job,
+            charge=charge.units,
+            delta0=charge.delta0,
+            event=event,
+            sums=last.sums.together(before.added(self.terms, charge, event)),
+            body=Amendment(amends=seq, reason=reason).model_dump(mode="json"),
+        )
+
+    def note(self, kind: EntryKind, body: Record, job: str | None = None) -> Entry:
+        """What charges nothing."""
+        return self.append(kind, job=job, body=body.model_dump(mode="json"))
+
+    def decide(self, kind: EntryKind, job: str, reason: str) -> Entry:
+        """Pauses, resumes or retires a job."""
+        return self.note(kind, Decision(reason=reason), job)
+
     def account(self) -> Account:
         return Account(
             terms=self.terms,
@@ -312,14 +349,73 @@ def shop(weeks: int = 10, refusals: int = 2) -> Account:
     return book.account()
 
 
+def eventful() -> Account:
+    """Every kind of entry: two weeks as usual, and what was found and decided around them."""
+    book = Book(epsilon="2")
+    mean, board = means(title="Average rating by category"), leaderboard()
+    book.history(Gaussian(1, 40), date(2024, 11, 30), "the tables of the annual report")
+    for number in range(2):
+        book.release(mean_release(mean, number), week(number))
+        book.release(leaderboard_release(board, number), week(number))
+    book.record(Gaussian(2, 90, 3), "a survey of the same customers")
+    book.amend(5, doubled(book.entries[4]), "the bound on rows was not applied to one category")
+    book.note("notice", Notice(text="Prices in the shop are in euros since 1 January."))
+    text = "In week 2026-W03 the name of one category was misspelt; its numbers are right."
+    book.note("notice", Notice(text=text), mean.name)
+    book.refuse(board, week(2))
+    book.decide("pause", mean.name, "the catalogue is being renamed")
+    book.decide("resume", mean.name, "the names are settled")
+    book.decide("pause", mean.name, "the rating form is being redesigned")
+    book.decide("retire", board.name, "readers found it of no use")
+    book.note(
+        "audit",
+        Audit(
+            software=SOFTWARE,
+            claimed_epsilon=Decimal("0.4081"),
+            measured_epsilon=Decimal("0.2215"),
+            delta=Decimal("1e-6"),
+            confidence=Decimal("0.95"),
+            trials=2000,
+        ),
+        mean.name,
+    )
+    return book.account()
+
+
+def overdrawn(accountant: str = "rdp", threshold_share: str = "0") -> Account:
+    """An account of visits that a correction took past its cap."""
+    book = Book("visits", "1", accountant, threshold_share)
+    job = means(CATEGORIES[:3], "Average stay")
+    job = job.model_copy(update={"name": "stays", "dataset": "visits"})
+    for number in range(2):
+        book.release(mean_release(job, number), week(number))
+    book.amend(3, doubled(book.entries[2], 24), "a visitor had up to four cards")
+    book.refuse(job, week(2), "account")
+    return book.account()
+
+
+def doubled(entry: Entry, times: int = 2) -> Event:
+    """What an entry was charged for, so many times."""
+    assert entry.event is not None
+    return Composed((event_from_json(entry.event),), times)
+
+
 def nasty() -> Account:
     """Names that must come out as text, in every place where a name is shown."""
     book = Book("visits", accountant="zcdp")
     title = '<b>Ratings</b> & "more" =1+1'
     book.describe(title="<i>Shop</i>", unit_name="<u>guest</u>", population=20_000)
     book.record(PureDP(1e-3, 5), "<b>trained</b> & \u202emore")
+    book.history(PureDP(1e-3), date(2025, 12, 1), "<b>before</b> & \u202emore")
+    book.amend(4, PureDP(1e-3, 6), "<b>found</b> & \u202emore")
+    book.note("notice", Notice(text="<b>know</b> & \u202emore"))
+    book.note("notice", Notice(text="<b>know</b> & \u202emore"), "category-ratings")
+    book.decide("pause", "category-ratings", "<b>why</b> & \u202emore")
+    book.decide("retire", "top-products", "<b>why</b> & \u202emore")
     mean, board = means(NASTY, title), leaderboard(NASTY, top=8)
     for number in range(2):
         book.release(mean_release(mean, number), week(number))
         book.release(leaderboard_release(board, number), week(number))
+    released = next(iter(book.releases))
+    book.amend(released, doubled(book.entries[released - 1]), "<b>found</b> & \u202emore")
     return book.account()

@@ -11,6 +11,7 @@ import pytest
 from release.accounting import RHO_UNITS, Laplace, Spend, epsilons, event_from_json
 from release.errors import LedgerError
 from release.ledger.chain import canonical, digest
+from release.ledger.charges import alone
 from release.site import render
 from release.windows import Window
 from tests.site.examples import Book, mean_release, means, nasty, shop, week
@@ -90,7 +91,7 @@ def test_the_odometer_counts_what_was_recorded_from_elsewhere(accountant: str) -
     assert both.curve == Spend().plus(event).curve
     for part, sums in (
         ("account_to_date", both),
-        ("release", book.account().alone(book.entries[-1])),
+        ("release", alone(book.account(), book.entries[-1])),
     ):
         for formula, bound in sums.epsilons(delta).items():
             known = shown[part]["epsilon"][formula]

@@ -22,11 +22,13 @@ from release.windows import Window
 from tests.site.examples import (
     CATEGORIES,
     Book,
+    eventful,
     leaderboard,
     leaderboard_release,
     mean_release,
     means,
     nasty,
+    overdrawn,
     shop,
     week,
 )
@@ -36,11 +38,27 @@ SHOP = render([shop()], templates=None)
 FILES = {
     **SHOP,
     **{f"nasty/{name}": each for name, each in render([nasty()], templates=None).items()},
+    **{
+        f"eventful/{name}": each
+        for name, each in render([eventful(), overdrawn()], templates=None).items()
+    },
 }
 PAGES = sorted(name for name in FILES if name.endswith(".html"))
 MEAN = "jobs/category-ratings/2026-03-02"
 BOARD = "jobs/top-products/2026-03-02"
 FEW = "jobs/category-ratings/2026-01-05"
+
+
+def every(page: Element) -> Iterator[Element]:
+    yield page
+    for child in page.children:
+        yield from every(child)
+
+
+IDS = {
+    name: {each.attrs["id"] for each in every(read(FILES[name])) if "id" in each.attrs}
+    for name in PAGES
+}
 
 
 def words(name: str, files: dict[str, bytes] = SHOP) -> str:
@@ -89,9 +107,9 @@ def test_no_page_asks_anything_of_anyone(name: str) -> None:
 @pytest.mark.parametrize("name", PAGES)
 def test_every_link_leads_to_a_file_of_the_site(name: str) -> None:
     for link in read(FILES[name]).all("a"):
-        href = link.attrs["href"]
-        if not href.startswith("#"):
-            assert unquote(urljoin(name, href)) in FILES
+        file, _, place = unquote(urljoin(name, link.attrs["href"])).partition("#")
+        assert file in FILES
+        assert not place or place in IDS[file]
 
 
 def test_every_page_can_be_reached_from_the_index() -> None:
@@ -103,12 +121,6 @@ def test_every_page_can_be_reached_from_the_index() -> None:
             hrefs = [a.attrs["href"] for a in read(SHOP[name]).all("a")] if ".html" in name else []
             ahead += [urljoin(name, href) for href in hrefs if not href.startswith("#")]
     assert reached == set(SHOP)
-
-
-def every(page: Element) -> Iterator[Element]:
-    yield page
-    for child in page.children:
-        yield from every(child)
 
 
 @pytest.mark.parametrize(

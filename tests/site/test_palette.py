@@ -32,6 +32,7 @@ def contrast(one: str, two: str) -> float:
 @pytest.mark.parametrize("text", ["ink", "muted", "accent", "stop"])
 def test_text_stands_out_from_the_paper(theme: dict[str, str], text: str) -> None:
     assert contrast(theme[text], theme["paper"]) >= 4.5
+    assert contrast(theme[text], theme["raised"]) >= 4.5
 
 
 @pytest.mark.parametrize("theme", [LIGHT, DARK, PRINT], ids=["light", "dark", "print"])

@@ -22,6 +22,7 @@ from release.accounting import (
     grid_epsilon,
 )
 from release.accounting.comparison import advanced_epsilon, basic_epsilon
+from release.ledger.charges import alone
 from release.ledger.records import Account
 from release.site import render
 from release.site.descriptions import WORDS, described
@@ -235,7 +236,7 @@ def test_a_renyi_account_never_calls_its_quantity_rho() -> None:
     told = words(FEDERATED, page=page)
     assert f"cap: ε(α*) = {terms.cap / 10**12:.12f}" in told
     assert f"ε(α*) = {release.charge.units / 10**12:.12f} not a guarantee by itself" in told
-    rho = FEDERATED.alone(release).rho
+    rho = alone(FEDERATED, release).rho
     assert rho is not None
     assert f"All of it: ρ = {rho / 10**12:.12f}, which at α* =" in told
     assert "sum of ρ" not in told

@@ -1,0 +1,235 @@
+"""The questions asked of the tables.
+
+Each statement is built once: building one costs as much time as asking it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from sqlalchemy import Connection, bindparam, func, select, union
+from sqlalchemy.exc import NoResultFound
+
+from release.accounting import Event, composed
+from release.errors import LedgerError
+from release.ledger import schema
+from release.ledger.chain import GENESIS, entry_hash
+from release.ledger.records import (
+    DECISIONS,
+    About,
+    Account,
+    Entry,
+    EntryKind,
+    Release,
+    Terms,
+    corrected,
+)
+from release.ledger.records import halted as halted_by
+from release.ledger.rows import entry_of, terms_of
+from release.specs import Job
+from release.windows import Window
+
+_accounts, _entries, _releases = schema.accounts.c, schema.entries.c, schema.releases.c
+_of_account = _entries.account == bindparam("account")
+_of_job = _of_account & (_entries.job == bindparam("job"))
+_last_seq = select(func.max(_entries.seq)).where(_of_account).scalar_subquery()
+
+NAMES = union(select(_accounts.account), select(_entries.account))
+KEYLESS = select(_entries.account).where(
+    _entries.seq == 1, _entries.account.not_in(select(_accounts.account))
+)
+KEY = select(_accounts.sampling_key).where(_accounts.account == bindparam("account"))
+# SQLite has no locks of rows: there the transaction holds the whole file already.
+KEY_UNDER_LOCK = KEY.with_for_update()
+RECORD = select(schema.entries).where(_of_account).order_by(_entries.seq)
+ENDS = RECORD.where((_entries.seq == 1) | (_entries.seq == _last_seq))
+ONE = select(schema.entries).where(_of_account, _entries.seq == bindparam("seq"))
+WITH_HASH = select(_entries.seq).where(_of_account, _entries.hash == bindparam("hash"))
+AMENDMENTS = RECORD.where(_entries.kind == "amend")
+REMEMBERED = RECORD.where(_entries.kind == "history")
+DECIDED = RECORD.where(_entries.kind.in_(DECISIONS))
+CHARGED = RECORD.where(_entries.event.is_not(None))
+SETTLED = select(schema.entries).where(_of_job, _entries.window_kind.is_not(None))
+SETTLEMENT = SETTLED.where(
+    _entries.window_kind == bindparam("kind"),
+    _entries.window_first == bindparam("first"),
+    _entries.window_after == bindparam("after"),
+)
+JOBS = select(_entries.job).where(_of_account, _entries.window_kind.is_not(None)).distinct()
+# A job's sum never falls, so the greatest is the last. (Asked for the last by its number, SQLite
+# walks the account backwards until it meets the job.)
+JOB_SPENT = select(func.max(_entries.job_spent)).where(_of_job)
+_last_said = (
+    select(func.max(_entries.seq)).where(_of_account, _entries.kind == "project").scalar_subquery()
+)
+SAID = select(_entries.body).where(_of_account, _entries.seq == _last_said)
+OPENINGS = select(_entries.account, _entries.body).where(
+    _entries.seq == 1, _entries.account.in_(select(_accounts.account))
+)
+CONTENTS = select(_releases.seq, _releases.content).where(
+    _releases.account == bindparam("account")
+)
+LAST_CONTENT = (
+    select(_releases.content)
+    .where(_releases.account == bindparam("account"), _releases.job == bindparam("job"))
+    .order_by(_releases.seq.desc())
+    .limit(1)
+)
+
+
+@dataclass(frozen=True)
+class Head:
+    """An account as its last entry leaves it."""
+
+    terms: Terms
+    sampling_key: str
+    last: Entry
+
+
+def names(connection: Connection) -> list[str]:
+    """Every account, also one that has lost its row in the table of accounts."""
+    return sorted(connection.scalars(NAMES))
+
+
+def keyless(connection: Connection) -> list[str]:
+    """The accounts that have lost their row in the table of accounts, by name."""
+    return sorted(connection.scalars(KEYLESS))
+
+
+def head(connection: Connection, account: str, *, lock: bool = False) -> Head | None:
+    """The account as its last entry leaves it, or None.
+
+    With ``lock`` no other transaction writes to the account until this one has ended.
+    """
+    of_account = {"account": account}
+    key = connection.scalar(KEY_UNDER_LOCK if lock else KEY, of_account)
+    if key is None:
+        return None
+    ends = [entry_of(row) for row in connection.execute(ENDS, of_account).mappings()]
+    if not ends:
+        raise NoResultFound
+    # The filter believes the last entry's sums, and the first one's cap.
+    first, last = _intact(ends[0]), _intact(ends[-1])
+    return Head(Terms.model_validate(first.body), key, last)
+
+
+def entry(connection: Connection, account: str, seq: int) -> Entry | None:
+    """One entry, or None."""
+    row = connection.execute(ONE, {"account": account, "seq": seq}).mappings().one_or_none()
+    return None if row is None else entry_of(row)
+
+
+def holds(connection: Connection, account: str, hash_: str) -> bool:
+    """Whether an entry of the account has this hash."""
+    found = connection.scalar(WITH_HASH, {"account": account, "hash": hash_})
+    return found is not None
+
+
+def amendments(connection: Connection, account: str, seq: int) -> list[Entry]:
+    """Every correction of one entry, in their order."""
+    found = connection.execute(AMENDMENTS, {"account": account}).mappings()
+    return [one for one in map(entry_of, found) if one.amends == seq]
+
+
+def remembered(connection: Connection, account: str) -> list[Entry]:
+    """What was charged as spent before the ledger kept count."""
+    found = connection.execute(REMEMBERED, {"account": account}).mappings()
+    return [entry_of(row) for row in found]
+
+
+def settlement(connection: Connection, account: str, job: str, window: Window) -> Entry | None:
+    """The entry that settled a window, or None."""
+    sought = {
+        "account": account,
+        "job": job,
+        "kind": window.kind,
+        "first": window.first.isoformat(),
+        "after": window.after.isoformat(),
+    }
+    row = connection.execute(SETTLEMENT, sought).mappings().one_or_none()
+    return None if row is None else entry_of(row)
+
+
+def settled(connection: Connection, account: str, job: str) -> dict[Window, EntryKind]:
+    """The windows of a job that are released or refused."""
+    rows = connection.execute(SETTLED, {"account": account, "job": job}).mappings()
+    return {one.window: one.kind for one in map(entry_of, rows) if one.window is not None}
+
+
+def halted(connection: Connection, account: str) -> dict[str, Entry]:
+    """The jobs that are paused or retired, by name, each with the entry that says so."""
+    rows = connection.execute(DECIDED, {"account": account}).mappings()
+    return halted_by(map(entry_of, rows))
+
+
+def job_names(connection: Connection, account: str) -> list[str]:
+    """The jobs that the account has released or refused, by name."""
+    return sorted(connection.scalars(JOBS, {"account": account}))
+
+
+def job_spent(connection: Connection, account: str, job: str) -> int:
+    """What one job's charges add up to, in whole units."""
+    return connection.scalar(JOB_SPENT, {"account": account, "job": job}) or 0
+
+
+def replacement(connection: Connection, account: str) -> str | None:
+    """The account that took over this one's spend, if one has."""
+    for name, body in connection.execute(OPENINGS):
+        if terms_of(name, body).replaces == account:
+            return str(name)
+    return None
+
+
+def events(connection: Connection, account: str) -> Event | None:
+    """Everything that was charged to an account, as one event; None if nothing was."""
+    charged = connection.execute(CHARGED, {"account": account}).mappings()
+    return composed(corrected(map(entry_of, charged)).values())
+
+
+def last_job(connection: Connection, account: str, job: str) -> Job | None:
+    """The job as it was when it released last."""
+    content = connection.scalar(LAST_CONTENT, {"account": account, "job": job})
+    return None if content is None else Release.model_validate_json(content).job
+
+
+def about(connection: Connection, account: str) -> About:
+    """What pages say of the account now."""
+    said = connection.execute(SAID, {"account": account})
+    return About.model_validate_json(said.scalar_one())
+
+
+def account(connection: Connection, name: str) -> Account:
+    """The account with its whole record; raises LedgerError where it is not one chain."""
+    of_account = {"account": name}
+    rows = connection.execute(RECORD, of_account).mappings()
+    record = tuple(_chained(map(entry_of, rows)))
+    contents = connection.execute(CONTENTS, of_account)
+    return Account(
+        terms=Terms.model_validate(record[0].body),
+        about=about(connection, name),
+        opened_at=record[0].charged_at,
+        entries=record,
+        releases={seq: Release.model_validate_json(content) for seq, content in contents},
+    )
+
+
+def _intact(entry: Entry) -> Entry:
+    if entry.hash != entry_hash(entry):
+        raise LedgerError(
+            f"entry {entry.seq} of account {entry.account!r} was edited after it was written",
+            hint="`dp-release ledger verify` names everything that is wrong. Nothing was charged.",
+        )
+    return entry
+
+
+def _chained(entries: Iterable[Entry]) -> Iterator[Entry]:
+    before = GENESIS
+    for entry in entries:
+        if entry.previous != before:
+            raise LedgerError(
+                f"entry {entry.seq} of account {entry.account!r} does not follow the one before",
+                hint="`dp-release ledger verify` names everything that is wrong.",
+            )
+        before = entry.hash
+        yield _intact(entry)

@@ -1,0 +1,1 @@
+"""One ledger a format, as the software of that format wrote it; none is ever written again."""
