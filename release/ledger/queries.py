@@ -204,6 +204,11 @@ def account(connection: Connection, name: str) -> Account:
     of_account = {"account": name}
     rows = connection.execute(RECORD, of_account).mappings()
     record = tuple(_chained(map(entry_of, rows)))
+    if not record:
+        raise LedgerError(
+            f"account {name!r} has lost its entries",
+            hint="`dp-release ledger verify` names everything that is wrong.",
+        )
     contents = connection.execute(CONTENTS, of_account)
     return Account(
         terms=Terms.model_validate(record[0].body),

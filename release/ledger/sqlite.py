@@ -88,7 +88,8 @@ class SQLite(Database):
             )
         if isinstance(error, IntegrityError):
             return self.refused(str(error.orig))
-        gone = str(error.orig).startswith(("no such table", "no such column"))
+        said = ("no such table", "no such column", "Could not decode to UTF-8")
+        gone = str(error.orig).startswith(said)
         if gone or code in {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}:
             return LedgerError(f"{self.name}: {NOT_INTACT}")
         name = getattr(error.orig, "sqlite_errorname", type(error.orig).__name__)

@@ -158,3 +158,26 @@ def test_every_error_of_the_family_says_its_path(tmp_path: Path) -> None:
         SQLite(tmp_path).ledger().accounts()
     assert caught.value.exit_code == 5
     assert caught.value.__cause__ is None
+
+
+@pytest.mark.parametrize("table", ["entries SET body", "releases SET content"])
+def test_text_that_is_not_utf_8_is_no_fault_of_the_disk(tmp_path: Path, table: str) -> None:
+    place = SQLite(tmp_path)
+    found = opened(place)
+    release(found, week(0))
+    place.lift_rules()
+    place.sql(f"UPDATE {table} = CAST(x'ff' AS TEXT)")
+    for ask in (found.verify, found.accounts):
+        with pytest.raises(LedgerError, match="not an intact ledger"):
+            ask()
+    found.close()
+
+
+def test_an_account_without_entries_is_no_account(tmp_path: Path) -> None:
+    place = SQLite(tmp_path)
+    found = opened(place)
+    place.lift_rules()
+    place.sql("DELETE FROM entries")
+    with pytest.raises(LedgerError, match="lost its entries"):
+        found.accounts()
+    found.close()
