@@ -100,7 +100,7 @@ class Project:
         ledger is older than the published site, and RefusedError or AccountingError where an
         account cannot take over what another has spent.
         """
-        self._check_published()
+        self._check_record()
         for name, terms in self.terms().items():
             about = self._about(self.files.datasets[name])
             if self.ledger.terms(name) is not None:
@@ -133,6 +133,21 @@ class Project:
             raise UsageError(
                 f"there is no dataset {name!r}",
                 hint=f"The datasets are {', '.join(sorted(self.files.datasets))}.",
+            )
+
+    def _check_record(self) -> None:
+        """Raises LedgerError where the record is not intact: nothing is built on one that is not.
+
+        Under the lock only its ends are looked at, so that a charge costs the same at any length.
+        """
+        self._check_published()
+        _, found = self.ledger.verify()
+        if found:
+            raise LedgerError(
+                f"{self.ledger.name}: entry {found[0].seq} of account {found[0].account!r}: "
+                f"{found[0].what}",
+                hint="Nothing was charged or published. `dp-release ledger verify` names "
+                "everything that is wrong; put the newest intact ledger back.",
             )
 
     def _check_published(self, copy: LedgerCopy | None = None) -> None:
@@ -280,16 +295,36 @@ class Project:
         self.ledger.restore(copy)
         return copy.summary
 
-    def amend(self, account: str, seq: int, event: Event, reason: str, now: datetime) -> Entry:
-        """Raises the charge of an earlier entry to what it should have been, even past the cap.
+    def amend(
+        self,
+        account: str,
+        seq: int,
+        event: Event,
+        reason: str,
+        now: datetime,
+        *,
+        past_cap: bool = False,
+    ) -> Entry:
+        """Raises the charge of an earlier entry to what it should have been.
 
-        Raises UsageError for an unknown account, a reason that is not one line of text and an
-        entry whose charge this does not raise, and AccountingError for an event that the account
+        Raises UsageError for an unknown account, a reason that is not one line of text, an
+        entry whose charge this does not raise, and a charge past the cap that is not said to be
+        meant, which stops everything for good; and AccountingError for an event that the account
         cannot take, each with nothing written.
         """
         _check_line("reason", reason)
         with self._opened(account) as writer:
-            return writer.amend(seq, event, reason, now)
+            entry = writer.amend(seq, event, reason, now)
+            terms = writer.head.terms
+            over = entry.spent.units > terms.cap or entry.spent.delta0 > terms.delta_cap
+            if over and not past_cap:
+                raise UsageError(
+                    f"this correction takes account {account!r} past its budget, and everything "
+                    "then stops for good",
+                    hint="Nothing was written. Look at the event again; if that is what was "
+                    "really spent, add --past-cap.",
+                )
+            return entry
 
     def notice(self, account: str, text: str, now: datetime, *, job: str | None = None) -> Entry:
         """Tells readers of an account's pages something, or corrects what they were told.
@@ -345,7 +380,7 @@ class Project:
 
     @contextmanager
     def _opened(self, account: str) -> Iterator[Writer]:
-        self._check_published()
+        self._check_record()
         if self.ledger.terms(account) is None:
             raise UsageError(
                 f"there is no account {account!r}",

@@ -353,6 +353,8 @@ def test_two_ledgers_would_be_two_budgets(tmp_path: Path) -> None:
         f"{SERVER}?schema=Robert'); --",
         f"{SERVER}?schema=a&schema=b",
         SERVER.replace("db.example", "db.example:port"),
+        SERVER.replace("clerk:swordfish", "clerk:pass@swordfish"),
+        SERVER.replace("ledger", "ledger password=swordfish"),
     ],
 )
 def test_a_password_is_never_repeated(tmp_path: Path, address: str) -> None:

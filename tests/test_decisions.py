@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import shutil
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from datetime import datetime
 from decimal import Decimal
 from pathlib import Path
@@ -105,7 +108,11 @@ def test_a_charge_is_raised_and_the_pages_say_so(tmp_path: Path) -> None:
 def test_a_correction_past_the_cap_stops_everything(tmp_path: Path) -> None:
     write_project(tmp_path)
     assert run(tmp_path, ONE).code == 0
-    done = amend(tmp_path, *HUGE, "--now", TWO)
+    refused = amend(tmp_path, *HUGE, "--now", TWO)
+    assert refused.code == 2
+    assert "--past-cap" in refused.err
+    assert [kind for kind, _ in kinds(tmp_path)] == ["release"]
+    done = amend(tmp_path, *HUGE, "--past-cap", "--now", TWO)
     assert (done.code, done.err) == (0, "")
     said = "a correction on 2026-01-19 (entry 4) showed that more was spent than that"
     assert said in done.out
@@ -471,3 +478,47 @@ def test_a_job_that_is_paused_during_a_run_goes_no_further(tmp_path: Path) -> No
         assert [one.status for one in run.settled] == ["published", *["paused"] * 4]
         assert (run.exit_code, run.errors, list(run.halted)) == (0, [], ["mean"])
         assert "Paused since" in page(tmp_path, "jobs/mean")
+
+
+def test_nothing_is_dated_in_the_future(tmp_path: Path) -> None:
+    """No entry is dated before the one that it follows, so all later ones would bear that time."""
+    write_project(tmp_path)
+    assert run(tmp_path, ONE).code == 0
+    for arguments in (
+        ("pause", "mean", "--reason", "moving"),
+        ("ledger", "notice", "ratings", "--text", "from the future"),
+        ("ledger", "record", "ratings", "--reason", "x", "--gaussian", "9", "--sensitivity", "1"),
+        ("ledger", "amend", "ratings", "3", "--reason", "x", *HUGE),
+    ):
+        done = dp_release(tmp_path, *arguments, "--now", "2190-01-01T00:00:00Z")
+        assert done.code == 2
+        assert "later than the clock" in done.err
+    assert [kind for kind, _ in kinds(tmp_path)] == ["release"]
+
+
+def test_nothing_is_written_on_a_record_that_was_edited(tmp_path: Path) -> None:
+    """Also where it is neither the first nor the last entry, or only a result."""
+    write_project(tmp_path)
+    assert run(tmp_path, TWO).code == 0
+    for statement in (
+        "UPDATE entries SET charge = charge + 1 WHERE seq = 3",
+        "UPDATE releases SET content = replace(content, 'Tea', 'Tee') WHERE seq = 3",
+    ):
+        copy = tmp_path / "copy"
+        shutil.rmtree(copy, ignore_errors=True)
+        shutil.copytree(tmp_path, copy, ignore=shutil.ignore_patterns("copy"))
+        with closing(sqlite3.connect(copy / "state/ledger.db")) as client:
+            for table in ("entries", "releases"):
+                client.execute(f"DROP TRIGGER {table}_no_update")
+            client.execute(statement)
+            client.commit()
+        for arguments in (
+            ("run", "--yes", "--now", "2026-01-28T09:00:00Z"),
+            ("pause", "mean", "--reason", "moving"),
+            ("ledger", "notice", "ratings", "--text", "hello"),
+            ("site", "build"),
+        ):
+            assert dp_release(copy, *arguments).code == 5
+        with closing(sqlite3.connect(copy / "state/ledger.db")) as client:
+            (count,) = client.execute("SELECT count(*) FROM entries").fetchone()
+        assert count == 4

@@ -286,7 +286,7 @@ def test_a_column_may_say_whose_history_a_row_is(tmp_path: Path) -> None:
     with pytest.raises(RefusedError, match="account 'visits' does not cover"):
         remember(tmp_path, text, account=None)
     assert entries(tmp_path) == before
-    with pytest.raises(HistoryError, match="line 2 account: there is no dataset ''"):
+    with pytest.raises(HistoryError, match="line 2 account: is the name of no dataset"):
         remember(tmp_path, table(row(), columns=columns), account=None)
 
 
@@ -364,10 +364,13 @@ def test_a_row_that_cannot_be_charged_is_named(tmp_path: Path, how: str) -> None
         ("date;description;rho\n2025-05-31;a;1\n", "with commas between them"),
         ("date,description\n2025-05-31,a\n", "no column says what was spent"),
         ("date,rho\n2025-05-31,1\n", "description: is missing"),
-        ("date,description,rho,cost\n2025-05-31,a,1,2\n", "cost: is an unknown column"),
-        ("Date,description,rho\n2025-05-31,a,1\n", "Date: is an unknown column"),
+        ("date,description,rho,cost\n2025-05-31,a,1,2\n", "line 1 column 4: is an unknown column"),
+        ("Date,description,rho\n2025-05-31,a,1\n", "line 1 column 1: is an unknown column"),
         ("date,description,rho,rho\n2025-05-31,a,1,1\n", "rho: is a column twice"),
-        ("date,description,rho,account\n2025-05-31,a,1,ratings\n", "account: is an unknown"),
+        (
+            "date,description,rho,account\n2025-05-31,a,1,ratings\n",
+            "line 1 column 4: is an unknown column",
+        ),
         ("date,description,rho\n2025-05-31,a\n", "line 2: has 2 cells, and the header 3"),
         ("date,description,rho\n2025-05-31,a,b,1\n", "line 2: has 4 cells, and the header 3"),
         ('date,description,rho\n2025-05-31,"a,1\n', "is not CSV"),

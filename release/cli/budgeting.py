@@ -10,7 +10,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from release.cli.commands import HERE, AsJson, Folder, app, clock_at, ledger_app, show
+from release.cli.commands import (
+    HERE,
+    AsJson,
+    Folder,
+    app,
+    clock_at,
+    ledger_app,
+    past_clock_at,
+    show,
+)
 from release.errors import UsageError
 
 if TYPE_CHECKING:
@@ -123,7 +132,7 @@ def record(
         noise_multiplier=noise_multiplier,
         steps=steps,
     )
-    clock = clock_at(now)
+    clock = past_clock_at(now)
     with open_project(project) as opened:
         opened.record(account, spent, reason, clock())
         opened.build_site()

@@ -166,6 +166,17 @@ def clock_at(now: str | None) -> Callable[[], datetime]:
     return lambda: moment
 
 
+def past_clock_at(now: str | None) -> Callable[[], datetime]:
+    """As ``clock_at``; raises UsageError for a time to come.
+
+    No entry is dated before the one that it follows, so all later ones would bear that time.
+    """
+    clock = clock_at(now)
+    if clock() > datetime.now(UTC):
+        raise UsageError("--now is later than the clock", hint="Nothing was written.")
+    return clock
+
+
 def _ask(queue: Sequence[Due], now: datetime, *, yes: bool) -> None:
     """A wrong clock would spend the budget on windows that have no data yet."""
     reasons = []

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from release.cli import budgeting
-from release.cli.commands import HERE, AsJson, Folder, app, clock_at, ledger_app, show
+from release.cli.commands import HERE, AsJson, Folder, app, ledger_app, past_clock_at, show
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -35,6 +35,9 @@ def amend(
     sampling_rate: budgeting.SamplingRate = None,
     noise_multiplier: budgeting.NoiseMultiplier = None,
     steps: budgeting.Steps = None,
+    past_cap: Annotated[
+        bool, typer.Option("--past-cap", help="Even past the budget, which stops everything.")
+    ] = False,
     now: budgeting.Now = None,
     as_json: AsJson = False,
 ) -> None:
@@ -52,9 +55,9 @@ def amend(
         noise_multiplier=noise_multiplier,
         steps=steps,
     )
-    clock = clock_at(now)
+    clock = past_clock_at(now)
     with open_project(project) as opened:
-        opened.amend(account, seq, meant, reason, clock())
+        opened.amend(account, seq, meant, reason, clock(), past_cap=past_cap)
         opened.build_site()
         document = documents.budget(
             [one for one in opened.accounts() if one.terms.account == account], clock()
@@ -123,7 +126,7 @@ def _write(
     from release.cli import documents
     from release.project import open_project
 
-    clock = clock_at(now)
+    clock = past_clock_at(now)
     with open_project(folder) as opened:
         entry = write(opened, clock())
         opened.build_site()

@@ -196,8 +196,10 @@ def verification_words(document: Document) -> str:
     lines = [f"{one['account']} entry {one['seq']}: {one['what']}" for one in document["faults"]]
     if not document["entries"] and document["intact"]:
         return "There is no ledger yet."
-    verdict = "intact" if document["intact"] else "NOT intact"
-    return "\n".join([*lines, f"{document['entries']} entries, {verdict}."])
+    lines.append(f"{document['entries']} entries, {'' if document['intact'] else 'NOT '}intact.")
+    if not document["intact"]:
+        lines.append("Put the newest intact ledger back: docs/ledger.md says how.")
+    return "\n".join(lines)
 
 
 def entry(accounts: Sequence[Account], name: str, seq: int) -> Document:

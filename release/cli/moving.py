@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from release.cli.commands import HERE, AsJson, Folder, clock_at, ledger_app, show
+from release.cli.commands import HERE, AsJson, Folder, ledger_app, past_clock_at, show
 from release.errors import UsageError
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def import_(
         raise UsageError("--account and --now go with --history alone")
     with open_project(project) as opened:
         if history is not None:
-            _remember(opened, history, account, clock_at(now)(), as_json=as_json)
+            _remember(opened, history, account, past_clock_at(now)(), as_json=as_json)
         elif file is not None:
             summary = _restore(opened, file)
             _show_summary("Imported", file, summary, as_json=as_json)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from release.accounting import Charge, Event, Spend, event_from_json
+from release.accounting import ORDERS, Charge, Event, Spend, event_from_json
 from release.ledger.records import NOTHING, Account, Entry, Terms
 
 NO_SPEND = Spend()
@@ -45,6 +45,14 @@ class Standing:
         if max(units, delta0) <= 0 and self.after(terms, NOTHING, event) == self:
             return None
         return Charge(max(units, 1), max(delta0, 0))
+
+
+def covers(event: Event, other: Event) -> bool:
+    """Whether an event costs at least as much as another whatever is counted: ρ, ε(α), δ₀."""
+    rho, less = event.rho(), other.rho()
+    at_least = rho is None or (less is not None and rho >= less)
+    curves = zip(event.rdp(ORDERS), other.rdp(ORDERS), strict=True)
+    return at_least and event.delta0() >= other.delta0() and all(a >= b for a, b in curves)
 
 
 def standing(terms: Terms, entries: Iterable[Entry]) -> Standing:

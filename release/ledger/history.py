@@ -200,10 +200,11 @@ class _Table:
         required = (*REQUIRED, *(() if self.account else ("account",)))
         known = tuple(name for name in COLUMNS if name != "account" or not self.account)
         allowed = f"the columns are {', '.join(known)}, with commas between them"
-        for name in dict.fromkeys(header):
+        for place, name in enumerate(header, start=1):
+            # A file without a header begins with a row, which may be private.
             if name not in known:
-                self._fault(1, name, "is an unknown column", allowed)
-            elif header.count(name) > 1:
+                self._fault(1, f"column {place}", "is an unknown column", allowed)
+            elif name in header[: place - 1]:
                 self._fault(1, name, "is a column twice", allowed)
         for name in required:
             if name not in header:
@@ -239,9 +240,7 @@ class _Table:
         name = self.account or name
         if name not in self.terms:
             known = ", ".join(sorted(self.terms))
-            raise _UnfitError(
-                "account", f"there is no dataset {name!r}", f"must be one of {known}"
-            )
+            raise _UnfitError("account", "is the name of no dataset", f"must be one of {known}")
         return name
 
     def _check_past(self, name: str, day: date) -> None:

@@ -44,4 +44,7 @@ def _parsed(address: str) -> URL | None:
         url = make_url(address)
     except (ArgumentError, ValueError):
         return None
-    return url if url.drivername == "postgresql+psycopg" and url.database else None
+    if url.drivername != "postgresql+psycopg" or not url.database:
+        return None
+    # A password whose own @ is not written as %40 ends up in one of these, which messages show.
+    return None if set(f"{url.host}{url.database}") & set("@= ") else url

@@ -112,7 +112,8 @@ class PostgreSQL(Database):
         if code is None or code.startswith(("08", "57P")):
             return StorageError(
                 f"{self.name}: the database cannot be reached, or the connection to it was lost",
-                hint="Run again: whatever was committed is found, and nothing is drawn twice.",
+                hint="See whether the server runs, and whether host, database, role and password "
+                "are right. Run again: what was committed is found, and nothing is drawn twice.",
             )
         return StorageError(
             f"{self.name}: the ledger cannot be read or written (PostgreSQL's code {code})",

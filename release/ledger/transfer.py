@@ -376,5 +376,7 @@ def _misread(model: type[BaseModel], line: bytes) -> str | None:
 
 def _first_problem(error: ValidationError) -> str:
     first = error.errors(include_url=False, include_input=False)[0]
+    if first["type"] == "extra_forbidden":
+        return "holds a key that an export does not"  # another file's keys may be private
     where = ".".join(map(str, first["loc"]))
     return f"{where}: {first['msg']}" if where else str(first["msg"])

@@ -8,11 +8,11 @@ from datetime import datetime
 
 from sqlalchemy import Connection
 
-from release.accounting import Charge, Event, admits
+from release.accounting import Charge, Event, admits, event_from_json
 from release.errors import RefusedError, UsageError
 from release.ledger import queries, rows
 from release.ledger.chain import canonical, digest
-from release.ledger.charges import standing
+from release.ledger.charges import covers, standing
 from release.ledger.kinds import (
     KINDS,
     MAY_FOLLOW,
@@ -138,6 +138,14 @@ class Writer(View):
             raise UsageError(
                 f"entry {seq} of account {account!r} was charged as much or more already",
                 hint="A correction only ever raises a charge. Nothing was written.",
+            )
+        # The last correction stands for the entry, in an account that replaces this one too.
+        last = event_from_json((corrections[-1] if corrections else found).event or {})
+        if not covers(event, last):
+            raise UsageError(
+                f"entry {seq} of account {account!r} was charged for more than this in a way",
+                hint="A correction is at least what it corrects, in ρ, at every order and in δ. "
+                "Compose what was really done with what the entry says. Nothing was written.",
             )
         body = Amendment(amends=seq, reason=reason)
         entry = self._next("amend", body, now, found.job)

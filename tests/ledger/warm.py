@@ -1,6 +1,7 @@
 """Imports what a forked test process will need, once, before it is forked."""
 
 import ibis.backends.duckdb
+import pandas
 import sqlalchemy.dialects.postgresql.psycopg
 
 import release.project
@@ -13,6 +14,7 @@ from tests.ledger import test_concurrency, test_files, test_machine, test_upgrad
 gdp_epsilon(1000, 1e-6)
 __all__ = [
     "ibis",
+    "pandas",
     "release",
     "sqlalchemy",
     "test_concurrency",
