@@ -203,8 +203,9 @@ class Project:
 
     def halted(self, jobs: Iterable[Job]) -> dict[str, Entry]:
         """Those of the jobs that are paused or retired, each with the entry that says so."""
-        found = {account: self.ledger.halted(account) for account in self.files.datasets}
-        named = ((job.name, found[job.dataset].get(job.name)) for job in jobs)
+        # Whichever account it released from: a job that moved to another dataset is the same job.
+        found = [self.ledger.halted(account) for account in self.ledger.open_accounts()]
+        named = ((job.name, of.get(job.name)) for of in found for job in jobs)
         return {name: entry for name, entry in named if entry is not None}
 
     def run(

@@ -24,7 +24,7 @@ Why = Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why, in one 
 @ledger_app.command("amend")
 def amend(
     account: Annotated[str, typer.Argument(help="The account that was charged too little.")],
-    seq: Annotated[int, typer.Argument(min=1, help="The entry that charged it.")],
+    seq: Annotated[int, typer.Argument(min=1, max=2**63 - 1, help="The entry that charged it.")],
     reason: Annotated[str, typer.Option(metavar="TEXT", help="What was found, in one line.")],
     project: Folder = HERE,
     event: budgeting.EventFile = None,

@@ -18,6 +18,8 @@ from release.errors import LedgerError, ReleaseError, StorageError
 from release.ledger import schema
 
 NOT_INTACT = "this is not an intact ledger"
+MOST_DIGITS = 9
+"""Of a format's number."""
 FORMAT_SAID = select(schema.version.c.version_num)
 
 
@@ -135,7 +137,7 @@ class Database(ABC):
 
     def _known_format(self, connection: Connection) -> str:
         found = self.format_of(connection)
-        if found is None or not found.isdecimal():
+        if not isinstance(found, str) or not found.isdecimal() or len(found) > MOST_DIGITS:
             raise LedgerError(f"{self.name}: {NOT_INTACT}")
         if int(found) > int(schema.FORMAT):
             raise self._other_format(found, "Use the version of the software that made it.")

@@ -189,12 +189,15 @@ def job_spent(connection: Connection, account: str, job: str) -> int:
     return connection.scalar(JOB_SPENT, {"account": account, "job": job}) or 0
 
 
+def openings(connection: Connection) -> list[tuple[str, Terms]]:
+    """Every account with the terms that it was opened with."""
+    return [(name, terms_of(name, body)) for name, body in connection.execute(OPENINGS)]
+
+
 def replacement(connection: Connection, account: str) -> str | None:
     """The account that took over this one's spend, if one has."""
-    for name, body in connection.execute(OPENINGS):
-        if terms_of(name, body).replaces == account:
-            return str(name)
-    return None
+    heirs = (name for name, terms in openings(connection) if terms.replaces == account)
+    return next(heirs, None)
 
 
 def events(connection: Connection, account: str) -> Event | None:

@@ -11,6 +11,7 @@ from typing import IO
 
 from sqlalchemy import Connection, insert
 
+from release.accounting import event_from_json
 from release.errors import LedgerError, UsageError
 from release.ledger import migrations, queries, rows, schema, transfer
 from release.ledger.kinds import (
@@ -31,6 +32,9 @@ from release.ledger.verification import Finding, checked
 from release.ledger.writing import View, Writer
 from release.specs import Job
 from release.windows import Window
+
+CARRIES = 3
+"""The entry with which an account takes over another's spend: after its opening and its words."""
 
 
 class Ledger:
@@ -224,6 +228,7 @@ class Ledger:
             old = None
             if terms.replaces is not None:
                 old = self._writable(connection, terms.replaces)
+                now = max(now, old.last.charged_at)
             _add_account(connection, terms.account)
             opened = rows.append(connection, rows.opening(terms, now))
             rows.append(connection, rows.description(opened, about, now))
@@ -303,4 +308,21 @@ def _checked(
             found += checked(name, lines, contents, shown.get(name))
     for name in queries.keyless(connection):
         found.append(Finding(name, 1, "the account is missing from the table of accounts"))
-    return rows.count(connection), found
+    # What the accounts say of each other can be believed only where each is intact by itself.
+    return rows.count(connection), found or list(_wrongly_replaced(connection))
+
+
+def _wrongly_replaced(connection: Connection) -> Iterator[Finding]:
+    """Accounts that do not begin with all that the one which they replace has ever spent."""
+    heirs: dict[str, str] = {}
+    for name, terms in queries.openings(connection):
+        old = terms.replaces
+        if old is None:
+            continue
+        if heirs.setdefault(old, name) != name:
+            yield Finding(name, 1, f"account {old!r} is taken over by {heirs[old]!r} already")
+        spent = queries.events(connection, old)
+        carried = queries.entry(connection, name, CARRIES)
+        taken = carried is not None and carried.kind == "record" and carried.event
+        if spent is not None and (not taken or event_from_json(taken) != spent):
+            yield Finding(name, CARRIES, f"is not all that account {old!r} has spent")

@@ -56,7 +56,7 @@ def event(text: str) -> Event | None:
     found = document(text)
     try:
         return None if found is None else event_from_json(found)
-    except AccountingError:
+    except (AccountingError, RecursionError):
         return None
 
 

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
+from datetime import timedelta
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -20,11 +21,12 @@ from release.ledger import rows, schema, texts
 from release.ledger.chain import Content, Line, canonical, digest, entry_hash, line_hash
 from release.ledger.kinds import Decision, Notice
 from release.ledger.order import EDITED, INSERTED, REPLACED
-from release.ledger.records import Release
+from release.ledger.records import Release, Terms
+from release.ledger.rows import line_of
 from release.ledger.verification import CUT_OFF, NO_CHARGE, Finding, checked
 from release.pipeline import plan
 from tests.command import dp_release
-from tests.ledger.examples import NOW, funded, job, opened, release, sealed, week
+from tests.ledger.examples import ABOUT, NOW, funded, job, opened, release, sealed, week
 from tests.ledger.places import Place, SQLite
 from tests.ledger.shops import shop as project
 
@@ -583,3 +585,49 @@ def test_a_body_says_its_numbers_as_numbers(number: str) -> None:
     said = f'{{"amends":{number},"format":1,"reason":"too low"}}'
     assert texts.body("amend", said) is None
     assert texts.body("amend", said.replace(number, "4")) is not None
+
+
+def heir(name: str = "heir") -> Terms:
+    return funded("gdp").model_copy(update={"account": name, "replaces": "shop"})
+
+
+def test_an_account_that_did_not_take_over_the_spend(place: Place) -> None:
+    found = opened(place, opening=funded("gdp"))
+    with found.writing("shop") as writer:
+        writer.record(Gaussian(1, 30), "elsewhere", NOW)
+    found.open_account(heir().model_copy(update={"replaces": None}), ABOUT, NOW)
+    assert not found.verify()[1]
+    # As if it had been opened as an heir, by somebody who knows how to make hashes.
+    place.lift_rules()
+    rewritten = [
+        line_of(entry)
+        for account in found.accounts()
+        for entry in account.entries
+        if entry.account == "heir"
+    ]
+    body = rewritten[0].body.replace('"replaces":null', '"replaces":"shop"')
+    first = rewritten[0]._replace(body=body)
+    first = first._replace(hash=line_hash(first, 1) or "")
+    second = rewritten[1]._replace(previous=first.hash)
+    second = second._replace(hash=line_hash(second, 2) or "")
+    for line in (first, second):
+        names = ("body", "previous", "hash")
+        changes = ", ".join(f"{name} = :{name}" for name in names)
+        row = {name: getattr(line, name) for name in (*names, "seq")}
+        place.sql(f"UPDATE entries SET {changes} WHERE account = 'heir' AND seq = :seq", row)  # noqa: S608
+    said = [(one.account, one.seq, one.what) for one in found.verify()[1]]
+    found.close()
+    assert said == [("heir", 3, "is not all that account 'shop' has spent")]
+
+
+def test_an_account_that_took_over_all_is_no_finding(place: Place) -> None:
+    found = opened(place, opening=funded("gdp"))
+    with found.writing("shop") as writer:
+        writer.record(Gaussian(1, 30), "elsewhere", NOW)
+        writer.amend(3, Gaussian(1, 20), "too low", NOW)
+    found.open_account(heir(), ABOUT, NOW - timedelta(days=9))
+    assert not found.verify()[1]
+    opened_at = found.accounts()[0].opened_at
+    found.close()
+    # No heir is older than what it takes over.
+    assert opened_at == NOW
