@@ -144,8 +144,7 @@ class Project:
         _, found = self.ledger.verify()
         if found:
             raise LedgerError(
-                f"{self.ledger.name}: entry {found[0].seq} of account {found[0].account!r}: "
-                f"{found[0].what}",
+                f"{self.ledger.name}: {found[0]}",
                 hint="Nothing was charged or published. `dp-release ledger verify` names "
                 "everything that is wrong; put the newest intact ledger back.",
             )
@@ -204,9 +203,13 @@ class Project:
     def halted(self, jobs: Iterable[Job]) -> dict[str, Entry]:
         """Those of the jobs that are paused or retired, each with the entry that says so."""
         # Whichever account it released from: a job that moved to another dataset is the same job.
-        found = [self.ledger.halted(account) for account in self.ledger.open_accounts()]
-        named = ((job.name, of.get(job.name)) for of in found for job in jobs)
-        return {name: entry for name, entry in named if entry is not None}
+        names = {job.name for job in jobs}
+        return {
+            name: entry
+            for account in self.ledger.open_accounts()
+            for name, entry in self.ledger.halted(account).items()
+            if name in names
+        }
 
     def run(
         self,
@@ -316,9 +319,7 @@ class Project:
         _check_line("reason", reason)
         with self._opened(account) as writer:
             entry = writer.amend(seq, event, reason, now)
-            terms = writer.head.terms
-            over = entry.spent.units > terms.cap or entry.spent.delta0 > terms.delta_cap
-            if over and not past_cap:
+            if writer.head.terms.exceeded_by(entry.spent) and not past_cap:
                 raise UsageError(
                     f"this correction takes account {account!r} past its budget, and everything "
                     "then stops for good",

@@ -11,7 +11,7 @@ import re
 import unicodedata
 from dataclasses import dataclass
 from datetime import date
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from fractions import Fraction
 from importlib.resources import files
 from typing import Annotated, Any, Literal
@@ -41,19 +41,31 @@ NARROWEST_BOUNDS = Fraction(1, 2**40)
 LEAST_RHO = Decimal("1e-9")
 # So that no number is slow to compute with or overflows a double, nor a difference of two.
 LARGEST_EXPONENT = 100
+MOST_DIGITS = 100
 # A cap of this many ε still fits the ledger's 64-bit units of 1e-12.
 MAX_EPSILON = 10**6
 
 
+def moderate(number: Decimal) -> Decimal:
+    """The number, if it is none that only an error or ill will writes; else ``ValueError``."""
+    if not number.is_finite():
+        raise ValueError("not a number")
+    if abs(number.adjusted()) > LARGEST_EXPONENT:
+        raise ValueError("too large or too close to 0")
+    if len(number.as_tuple().digits) > MOST_DIGITS:
+        raise ValueError(f"more than {MOST_DIGITS} digits")
+    return number
+
+
 def _exact(value: Any, info: ValidationInfo) -> Any:
     """A number as it was written: no string, no truth value and no binary float is one."""
-    if info.mode == "json" and isinstance(value, str):
-        return Decimal(value)  # as the ledger keeps it
+    if info.mode == "json" and isinstance(value, str):  # as the ledger keeps it
+        try:
+            return moderate(Decimal(value))
+        except InvalidOperation:
+            raise ValueError("not a number") from None
     if isinstance(value, Decimal) or (isinstance(value, int) and not isinstance(value, bool)):
-        number = Decimal(value)
-        if number and abs(number.adjusted()) > LARGEST_EXPONENT:
-            raise ValueError("too large or too close to 0")
-        return number
+        return moderate(Decimal(value))
     raise ValueError("not a number")
 
 
@@ -101,7 +113,7 @@ def _distinct(keys: tuple[str, ...]) -> tuple[str, ...]:
     return keys
 
 
-Number = Annotated[Decimal, BeforeValidator(_exact), Field(allow_inf_nan=False)]
+Number = Annotated[Decimal, BeforeValidator(_exact)]
 Line = Annotated[str, AfterValidator(_line)]
 Column = Annotated[Line, Field(description="the name of a column of the source")]
 Zone = Annotated[str, AfterValidator(_zone)]

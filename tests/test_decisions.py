@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import sqlite3
+import tomllib
 from collections.abc import Callable
 from contextlib import closing
 from datetime import datetime
@@ -520,3 +521,28 @@ def test_nothing_is_written_on_a_record_that_was_edited(tmp_path: Path) -> None:
         with closing(sqlite3.connect(copy / "state/ledger.db")) as client:
             (count,) = client.execute("SELECT count(*) FROM entries").fetchone()
         assert count == 4
+
+
+def test_what_is_to_come_leaves_out_the_halted_job_of_any_account(tmp_path: Path) -> None:
+    """Handed over one by one, as ``timeline`` does, jobs are still held to every account."""
+    write_project(tmp_path)
+    assert run(tmp_path, ONE).code == 0
+    file = tmp_path / "dp-release.toml"
+    table = file.read_text(encoding="utf-8")
+    shutil.copy(tmp_path / "data/ratings.parquet", tmp_path / "data/another.parquet")
+    other = {
+        "source": "data/another.parquet",
+        "unit": "customer_id",
+        "time": "rated_at",
+        "time_zone": "Europe/London",
+        "budget": {"epsilon": 1, "delta": Decimal("1e-6")},
+    }
+    document = tomllib.loads(table, parse_float=Decimal)
+    document["dataset"]["another"] = other
+    file.write_text(toml(document), encoding="utf-8")
+    (tmp_path / "jobs/first.toml").write_text(toml(mean_job(dataset="another")), encoding="utf-8")
+    assert run(tmp_path, ONE).code == 0
+    assert dp_release(tmp_path, "pause", "mean", "--reason", "moving").code == 0
+    with open_project(tmp_path) as project:
+        assert list(project.halted(job for job in project.jobs())) == ["mean"]
+        assert list(project.halted(job for job in reversed(project.jobs()))) == ["mean"]

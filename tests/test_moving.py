@@ -322,18 +322,18 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
     "epsilon zero": (row(rho="", epsilon="0", delta="1e-9"), "epsilon: epsilon must be above 0"),
     "delta one": (row(rho="", epsilon="1", delta="1"), "epsilon: delta must lie strictly"),
     "delta below 0": (row(rho="", epsilon="1", delta="-1"), "delta: is not a number"),
-    "no JSON": (row(rho="", event="gaussian"), "event: is not JSON"),
+    "no JSON": (row(rho="", event="gaussian"), "event: an event cannot be read as JSON"),
     "not an event": (row(rho="", event="[]"), "event: an event must be a JSON object"),
     "no such event": (row(rho="", event="{}"), "event: the event's type is not known"),
-    "twice a key": (row(rho="", event='{"type": 1, "type": 2}'), "names 'type' twice"),
+    "twice a key": (row(rho="", event='{"type": 1, "type": 2}'), "names a key twice"),
     "not a number": (
         row(rho="", event='{"type": "zcdp", "version": 1, "rho_each": NaN}'),
         "event: rho_each must be above 0 and finite",
     ),
-    "deep": (row(rho="", event='{"a":' * 9000), "event: is nested too deeply"),
+    "deep": (row(rho="", event='{"a":' * 9000), "event: an event must not be nested too deeply"),
     "many digits": (
         row(rho="", event='{"type": "zcdp", "version": 1, "rho_each": ' + "1" * 9000 + "}"),
-        "event: is not JSON",
+        "event: an event cannot be read as JSON",
     ),
     "no rho": (
         row(rho="", event=json.dumps(PoissonGaussian(0.1, 1).to_json())),

@@ -35,7 +35,13 @@ from release.accounting.planning import (
     rho_caps,
     share_cap,
 )
-from release.accounting.registry import EVENTS, Composed, composed, event_from_json
+from release.accounting.registry import (
+    EVENTS,
+    Composed,
+    composed,
+    event_from_json,
+    event_from_text,
+)
 
 __all__ = [
     "ACCOUNTANTS",
@@ -70,6 +76,7 @@ __all__ = [
     "epsilons",
     "epsilons_after",
     "event_from_json",
+    "event_from_text",
     "fits_exactly",
     "gdp_cap",
     "gdp_delta",

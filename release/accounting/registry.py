@@ -14,6 +14,9 @@ from release.accounting.curves import Curve
 from release.accounting.events import Event
 from release.accounting.exact import AccountingError, checked_count
 
+DEEPEST = 50
+TOO_DEEP = "an event must not be nested too deeply"
+
 
 @dataclass(frozen=True)
 class Composed(Event):
@@ -85,6 +88,48 @@ def event_from_json(document: Mapping[str, Any]) -> Event:
         wanted = ", ".join(sorted(names))
         raise AccountingError(f"an event of type {kind.type} has exactly the keys {wanted}")
     return kind.from_fields(values)
+
+
+def event_from_text(text: str) -> Event:
+    """The event that a JSON text of a user's own describes.
+
+    Raises ``AccountingError`` for what is no JSON, names a key twice or is nested too deeply, and
+    as ``event_from_json`` does.
+    """
+    try:
+        document = json.loads(text, object_pairs_hook=_distinct)
+    except RecursionError:
+        raise AccountingError(TOO_DEEP) from None
+    except AccountingError:
+        raise
+    except ValueError as error:
+        raise AccountingError(
+            f"an event cannot be read as JSON ({type(error).__name__})",
+            hint="docs/accounting.md shows the form of each event.",
+        ) from None
+    if _depth(document) > DEEPEST:
+        raise AccountingError(TOO_DEEP)
+    return event_from_json(document)
+
+
+def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise AccountingError("an event names a key twice")
+    return found
+
+
+def _depth(document: Any) -> int:
+    depth, level = 0, [document]
+    while level and depth <= DEEPEST:
+        depth += 1
+        level = [
+            part
+            for one in level
+            if isinstance(one, dict | list)
+            for part in (one.values() if isinstance(one, dict) else one)
+        ]
+    return depth
 
 
 def composed(documents: Iterable[Mapping[str, Any]]) -> Event | None:

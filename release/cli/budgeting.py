@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
 
 MOST_JSON = 2**24
 MOST_DIGITS = 15
-DEEPEST_JSON = 50
 # What each way to describe an event needs beside itself, and what it may have.
 NEEDED: dict[str, tuple[str, ...]] = {
     "--event": (),
@@ -228,39 +226,17 @@ def described(
 
 
 def _event(path: Path) -> Event:
-    from release.accounting import event_from_json
+    from release.accounting import event_from_text
 
     try:
         with path.open("rb") as file:
             content = file.read(MOST_JSON + 1)
-        if len(content) > MOST_JSON:
-            raise UsageError(f"{path}: is too large to be an event")
-        document = json.loads(content.decode("utf-8"), object_pairs_hook=_distinct)
-    except (OSError, ValueError, RecursionError) as error:
+        text = content.decode("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
         raise UsageError(
             f"{path}: cannot be read as JSON ({type(error).__name__})",
             hint="docs/accounting.md shows the form of each event.",
         ) from None
-    if _depth(document) > DEEPEST_JSON:
-        raise UsageError(f"{path}: is nested too deeply to be an event")
-    return event_from_json(document)
-
-
-def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        raise UsageError("an event names a key twice")
-    return found
-
-
-def _depth(document: Any) -> int:
-    depth, level = 0, [document]
-    while level and depth <= DEEPEST_JSON:
-        depth += 1
-        level = [
-            part
-            for one in level
-            if isinstance(one, dict | list)
-            for part in (one.values() if isinstance(one, dict) else one)
-        ]
-    return depth
+    if len(content) > MOST_JSON:
+        raise UsageError(f"{path}: is too large to be an event")
+    return event_from_text(text)

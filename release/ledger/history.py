@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -18,7 +17,6 @@ from dataclasses import asdict, dataclass, field
 from datetime import date, datetime
 from decimal import Decimal
 from fractions import Fraction
-from itertools import accumulate
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 from zoneinfo import ZoneInfo
@@ -33,6 +31,7 @@ from release.accounting import (
     PureDP,
     ZeroConcentrated,
     event_from_json,
+    event_from_text,
 )
 from release.errors import Fault, RefusedError, UsageError
 from release.ledger.kinds import History
@@ -44,7 +43,6 @@ REQUIRED = ("date", "description")
 SPENDS = ("event", "rho", "epsilon")
 COLUMNS = (*REQUIRED, "account", *SPENDS, "delta")
 MOST_BYTES = 2**24
-DEEPEST_JSON = 50
 NUMBER = re.compile(r"[0-9]{1,40}(\.[0-9]{1,40})?([eE][+-]?[0-9]{1,2})?")
 A_NUMBER = "must be a number such as 0.25 or 1e-6"
 AN_EVENT = "must be an event as JSON: docs/accounting.md shows the form of each"
@@ -323,7 +321,7 @@ def _event(cells: Mapping[str, str]) -> Event:
         raise _UnfitError("delta", f"stands beside {column}", "must stand beside epsilon alone")
     try:
         if column == "event":
-            return _described(cells["event"])
+            return event_from_text(cells["event"])
         if column == "rho":
             return ZeroConcentrated(_number("rho", cells["rho"]))
         epsilon = _number("epsilon", cells["epsilon"])
@@ -340,22 +338,3 @@ def _number(column: str, text: str) -> float:
     exact = Fraction(Decimal(text))
     near = float(exact)
     return near if Fraction(near) >= exact else math.nextafter(near, math.inf)
-
-
-def _described(text: str) -> Event:
-    if max(accumulate((char in "{[") - (char in "}]") for char in text)) > DEEPEST_JSON:
-        raise _UnfitError("event", "is nested too deeply to be an event", AN_EVENT)
-    try:
-        document = json.loads(text, object_pairs_hook=_distinct)
-    except ValueError as error:
-        raise _UnfitError("event", f"is not JSON ({error})", AN_EVENT) from None
-    return event_from_json(document)
-
-
-def _distinct(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for key, value in pairs:
-        if key in found:
-            raise ValueError(f"names {key!r} twice")
-        found[key] = value
-    return found

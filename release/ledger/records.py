@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 from fractions import Fraction
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from release.accounting import Budget, Charge, Event, Spend, composed
-from release.specs import Job
+from release.specs import Job, moderate
 from release.statistics import Row, RowStatus, Table
 from release.windows import Window
 
@@ -48,6 +48,9 @@ class Record(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
+Amount = Annotated[Decimal, AfterValidator(moderate)]
+
+
 class Terms(Record):
     """What opening an account fixes for its whole life.
 
@@ -56,11 +59,11 @@ class Terms(Record):
 
     format: Literal[1] = 1
     account: str
-    epsilon: Decimal
-    delta: Decimal
+    epsilon: Amount
+    delta: Amount
     accountant: str
-    threshold_share: Decimal = Decimal(0)
-    order: str | None = None
+    threshold_share: Amount = Decimal(0)
+    order: Annotated[str | None, Field(pattern=r"^[0-9]{1,9}(/[1-9][0-9]{0,8})?$")] = None
     cap: int
     delta_cap: int = 0
     unit: str
@@ -80,6 +83,10 @@ class Terms(Record):
             delta_cap=self.delta_cap,
             order=None if self.order is None else Fraction(self.order),
         )
+
+    def exceeded_by(self, spent: Charge) -> bool:
+        """Whether so much is more than the budget allows."""
+        return spent.units > self.cap or spent.delta0 > self.delta_cap
 
     def rho_of(self, charge: Charge) -> int:
         """What a charge says of its ρ: an account that counts ε at one order says nothing."""
@@ -202,16 +209,12 @@ class Account:
     @property
     def overdrawn(self) -> bool:
         """Whether a correction has shown that more was spent than the budget allows."""
-        return self._beyond(self.last)
+        return self.terms.exceeded_by(self.last.spent)
 
     @property
     def overdrawn_by(self) -> Entry | None:
         """The first correction that showed it, if one has."""
-        return next(filter(self._beyond, self.entries)) if self.overdrawn else None
-
-    def _beyond(self, entry: Entry) -> bool:
-        units, delta0 = entry.spent
-        return units > self.terms.cap or delta0 > self.terms.delta_cap
+        return next((one for one in self.entries if self.terms.exceeded_by(one.spent)), None)
 
     @property
     def halted(self) -> Mapping[str, Entry]:

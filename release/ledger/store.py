@@ -159,14 +159,13 @@ class Ledger:
         return found, count
 
     def _sound(self, connection: Connection) -> int:
+        """How many entries there are; raises LedgerError where any is wrong."""
         count, found = _checked(connection)
         if found:
-            first = found[0]
             raise LedgerError(
-                f"{self.name}: is not upgraded, since its record is not intact: entry {first.seq} "
-                f"of account {first.account!r} {first.what}",
-                hint="Nothing was changed. `dp-release ledger verify` of the version that wrote "
-                "it names everything that is wrong.",
+                f"{self.name}: the record is not intact: {found[0]}",
+                hint="Nothing was changed. `dp-release ledger verify`, of the version that wrote "
+                "it, names everything that is wrong.",
             )
         return count
 
@@ -178,24 +177,14 @@ class Ledger:
         """
         if self.exists:
             with self._database.reading() as connection:
-                if found := queries.names(connection):
-                    for name in found:
-                        self._check_intact(connection, name)
+                if self._sound(connection):
+                    found = queries.names(connection)
                     kept = (rows.record(connection, name) for name in found)
                     return transfer.write(to, (pair for one in kept for pair in paired(*one)))
         raise UsageError(
             f"{self.name}: there is no account yet, so there is nothing to export",
             hint="The first run opens the accounts, and `dp-release open` does.",
         )
-
-    def _check_intact(self, connection: Connection, name: str) -> None:
-        if found := list(checked(name, *rows.record(connection, name))):
-            first = found[0]
-            raise LedgerError(
-                f"{self.name}: is not exported, since its record is not intact: entry {first.seq} "
-                f"of account {first.account!r}: {first.what}",
-                hint="`dp-release ledger verify` names everything that is wrong.",
-            )
 
     def restore(self, copy: LedgerCopy) -> None:
         """Brings in the record of another ledger, with the same hashes, all of it or nothing.
@@ -212,6 +201,8 @@ class Ledger:
             for name, account in copy.accounts.items():
                 _add_account(connection, name)
                 rows.restore(connection, name, account.lines, account.contents)
+            # What accounts say of each other shows only where all of them are.
+            self._sound(connection)
 
     def open_account(self, terms: Terms, about: About, now: datetime) -> None:
         """Opens an account, unless another process has just done so.

@@ -331,8 +331,7 @@ class _Reading:
         for name, copy in self.accounts.items():
             for one in islice(checked(name, copy.lines, copy.contents), MOST_FAULTS):
                 place = next((i for i, line in enumerate(copy.lines) if line.seq == one.seq), 0)
-                what = f"entry {one.seq} of account {name!r}: {one.what}"
-                self.faults.append((self.begins[name] + place, what))
+                self.faults.append((self.begins[name] + place, str(one)))
 
 
 def _lines(file: IO[bytes]) -> Iterator[tuple[int, bytes, bool]]:

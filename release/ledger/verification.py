@@ -11,7 +11,7 @@ equal entries have in common is worked out once, so a record of a million is a m
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
 from sys import intern
@@ -19,12 +19,11 @@ from typing import NamedTuple
 
 from release.accounting import AccountingError, Budget, Charge, Spend
 from release.ledger import texts
-from release.ledger.chain import Content, Line, Settles, digest, line_hash
+from release.ledger.chain import Content, Line, digest, line_hash
 from release.ledger.charges import NO_SPEND, Standing
 from release.ledger.kinds import KINDS, MAY_FOLLOW, Amendment, Kind
 from release.ledger.order import Order
-from release.ledger.records import DECISIONS, HALTS, Entry, Halt, Terms
-from release.ledger.rows import line_of
+from release.ledger.records import DECISIONS, HALTS, Halt, Terms
 
 CUT_OFF = "the record was cut off at the end: a published page shows an entry that is not in it"
 NO_ENTRY = "the account has no entry"
@@ -41,6 +40,9 @@ class Finding:
     account: str
     seq: int
     what: str
+
+    def __str__(self) -> str:
+        return f"entry {self.seq} of account {self.account!r}: {self.what}"
 
 
 class _Price(NamedTuple):
@@ -121,18 +123,6 @@ class _Walk:
         self.last = line
         if line.job is not None:
             self.spent_of[line.job] = line.job_spent
-
-
-def findings(entries: Sequence[Entry], contents: Mapping[int, str]) -> Iterator[Finding]:
-    """Everything that is wrong with one account's record that is held as values.
-
-    ``contents`` holds the stored results as text, by the number of the entry that paid for each.
-    """
-    lines = [line_of(entry) for entry in entries]
-    settles = {line.seq: line.settles for line in lines}
-    nowhere: Settles = (None, None, None, None)
-    kept = [Content(n, *settles.get(n, nowhere), contents[n]) for n in sorted(contents)]
-    return checked(entries[0].account, lines, kept)
 
 
 def checked(

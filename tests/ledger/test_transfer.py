@@ -546,6 +546,11 @@ FORGED: dict[str, tuple[int, Callable[[dict[str, Any]], Any]]] = {
     "a shorter curve": (5, lambda of: of["sums"]["curve"].pop()),
     "a larger cap": (2, lambda of: of["body"].update(cap=of["body"]["cap"] + 1)),
     "a larger budget": (2, lambda of: of["body"].update(epsilon="51")),
+    "a budget beyond all sense": (2, lambda of: of["body"].update(epsilon="1E+30000000")),
+    "a budget that is no number": (2, lambda of: of["body"].update(delta="")),
+    "an order beyond all sense": (2, lambda of: of["body"].update(order="1e30000000")),
+    "a share of noise that is no number": (4, lambda of: share(of, "")),
+    "a share of noise beyond all sense": (4, lambda of: share(of, "1E-30000000")),
     "no result": (4, lambda of: of.update(release=None)),
     "another result": (4, lambda of: of["release"]["noisy"]["count"].__setitem__(0, 7)),
     "a result without noise": (4, lambda of: of["release"]["mechanism"].update(sensitivity=0)),
@@ -559,6 +564,10 @@ FORGED: dict[str, tuple[int, Callable[[dict[str, Any]], Any]]] = {
     "a release that pays nothing": (4, lambda of: of.update(charge=0, event=None)),
     "deep events": (5, lambda of: of.update(event=nested(of["event"], 40))),
 }
+
+
+def share(of: dict[str, Any], value: str) -> None:
+    of["release"]["job"]["noise"]["share"] = value
 
 
 def nested(inner: dict[str, Any], depth: int) -> dict[str, Any]:
