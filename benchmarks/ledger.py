@@ -31,7 +31,7 @@ from sqlalchemy import (
     select,
 )
 
-from release.accounting import Spend
+from release.accounting import Gaussian, Spend
 from release.bounding import Totals
 from release.ledger import rows, schema
 from release.ledger.chain import canonical, digest, entry_hash
@@ -184,9 +184,22 @@ def settling(place: Place) -> Callable[[], None]:
     return work
 
 
+def charging(place: Place) -> Callable[[], None]:
+    """Appends one charge: lock, look, filter, write, commit."""
+    ledger, event = place.ledger(), Gaussian(1, 2**20)
+
+    def work() -> None:
+        with ledger.writing(OPENING.account) as writer:
+            writer.record(event, "elsewhere", NOW)
+
+    return work
+
+
 def inserting(place: Place, size: int) -> Callable[[], None]:
     """Inserts a row of so many bytes and commits: the least that any ledger must do."""
-    bare = Table("bare", MetaData(), Column("id", Integer, primary_key=True), Column("row", Text))
+    bare = Table(
+        f"bare_{size}", MetaData(), Column("id", Integer, primary_key=True), Column("row", Text)
+    )
     engine, content = plain(place), "x" * size
     bare.create(engine, checkfirst=True)
 
@@ -205,10 +218,11 @@ def plain(place: Place) -> Engine:
 
 
 def size_of_last(place: Place) -> int:
-    """The bytes that the last release has put into both of its tables."""
+    """The bytes that the last entry has put into its table, and into that of results."""
     (entry,) = place.sql("SELECT * FROM entries ORDER BY seq DESC LIMIT 1")
-    (result,) = place.sql("SELECT * FROM releases ORDER BY seq DESC LIMIT 1")
-    return sum(len(str(value).encode()) for row in (entry, result) for value in row.values())
+    results = place.sql("SELECT * FROM releases WHERE seq = :seq", {"seq": entry["seq"]})
+    values = (value for row in (entry, *results) for value in row.values())
+    return sum(len(str(value).encode()) for value in values)
 
 
 def alternated(works: Mapping[str, Callable[[], None]], rounds: int) -> dict[str, Timed]:
@@ -223,23 +237,24 @@ def alternated(works: Mapping[str, Callable[[], None]], rounds: int) -> dict[str
 
 
 def append(short: Place, long: Place, sizes: Sizes) -> None:
-    settle_short, settle_long = settling(short), settling(long)
-    settle_short()
-    size = size_of_last(short)
-    works = {
-        "bare, short": inserting(short, size),
-        "settle, short": settle_short,
-        "bare, long": inserting(long, size),
-        "settle, long": settle_long,
-    }
+    works: dict[str, Callable[[], None]] = {}
+    bytes_of: dict[str, int] = {}
+    for what, working in (("charge", charging), ("release", settling)):
+        for name, place in (("short", short), ("long", long)):
+            work = working(place)
+            work()
+            bytes_of[what] = size_of_last(place)
+            works[f"bare {what}, {name}"] = inserting(place, bytes_of[what])
+            works[f"{what}, {name}"] = work
     timed = alternated(works, sizes.repetitions)
-    for name, entries in (("short", SHORT), ("long", sizes.long)):
-        bare, settled = timed[f"bare, {name}"], timed[f"settle, {name}"]
-        show_times(f"bare insert of {size} bytes, at entry {entries:,}", bare)
-        ratio = settled.median / bare.median
-        show_times(f"settle, at entry {entries:,}", settled, f"{ratio:.2f} of the bare insert")
-    growth = timed["settle, long"].median / timed["settle, short"].median
-    show("settle, long beside short", f"{growth:9.2f}")
+    for what in ("charge", "release"):
+        for name, entries in (("short", SHORT), ("long", sizes.long)):
+            bare, ours = timed[f"bare {what}, {name}"], timed[f"{what}, {name}"]
+            show_times(f"bare insert of {bytes_of[what]} bytes, at entry {entries:,}", bare)
+            ratio = ours.median / bare.median
+            show_times(f"{what}, at entry {entries:,}", ours, f"{ratio:.2f} of the bare insert")
+        growth = timed[f"{what}, long"].median / timed[f"{what}, short"].median
+        show(f"{what}, long beside short", f"{growth:9.2f}")
 
 
 # --------------------------------------------------------------------------- checking it all

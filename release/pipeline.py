@@ -18,9 +18,9 @@ from release import __version__
 from release.accounting import RHO_UNITS, Charge, delta_charge, per_release_charge, share_cap
 from release.bounding import Totals, sensitivity
 from release.errors import ConfigError, Fault
+from release.ledger.queries import Head
 from release.ledger.records import HALTS, Entry, Halt, Mechanism, Release, Software, Terms
 from release.ledger.store import Ledger
-from release.ledger.writing import View
 from release.mechanisms import RHO, GaussianMechanism, calibrated
 from release.noise import Sampler
 from release.specs import LATTICE_BITS, Job
@@ -119,8 +119,9 @@ def settle(
     StorageError or LedgerError, each with nothing charged.
     """
     job = plan.job.name
-    with ledger.looking(plan.account) as view:
-        passed = _passed_over(view, job, window)
+    asked = (job, window)
+    with ledger.looking(plan.account, asked) as view:
+        passed = _passed_over(view.head, job, window)
         if passed is not None:
             return passed
         stop = view.stopped_by(job, plan.charge, job_cap=plan.job_cap)
@@ -128,8 +129,8 @@ def settle(
     # Spent sums never fall, so what does not fit now will not fit under the lock either; and a
     # window that will be refused is not read.
     totals = None if stop else read(window, key)
-    with ledger.writing(plan.account) as writer:
-        passed = _passed_over(writer, job, window)
+    with ledger.writing(plan.account, asked) as writer:
+        passed = _passed_over(writer.head, job, window)
         if passed is not None:
             return passed
         stop = stop or writer.stopped_by(job, plan.charge, job_cap=plan.job_cap)
@@ -141,9 +142,8 @@ def settle(
     return Settled(job, window, "published", entry)
 
 
-def _passed_over(view: View, job: str, window: Window) -> Settled | None:
-    found = view.settlement(job, window)
-    if found is not None:
-        return Settled(job, window, "already", found)
-    halt = view.halted().get(job)
+def _passed_over(head: Head, job: str, window: Window) -> Settled | None:
+    if head.settlement is not None:
+        return Settled(job, window, "already", head.settlement)
+    halt = head.halted.get(job)
     return None if halt is None else Settled(job, window, HALTS[halt.kind], None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -20,7 +20,7 @@ from release.ledger.records import HALTS, About, Account, Entry, EntryKind, Term
 from release.ledger.store import Ledger
 from release.ledger.transfer import LedgerCopy, Summary
 from release.ledger.verification import Finding
-from release.ledger.writing import Writer
+from release.ledger.writing import check_may_follow
 from release.noise import Sampler, gaussian
 from release.pipeline import Plan, Settled
 from release.planning import Position, Step
@@ -140,7 +140,7 @@ class Project:
 
         Under the lock only its ends are looked at, so that a charge costs the same at any length.
         """
-        self._check_published()
+        self.check_published()
         _, found = self.ledger.verify()
         if found:
             raise LedgerError(
@@ -149,7 +149,11 @@ class Project:
                 "everything that is wrong; put the newest intact ledger back.",
             )
 
-    def _check_published(self, copy: LedgerCopy | None = None) -> None:
+    def check_published(self, copy: LedgerCopy | None = None) -> None:
+        """Raises LedgerError where the site shows an entry that the ledger does not hold.
+
+        ``copy`` is a record that is to become the ledger's.
+        """
         # A ledger that is older than the site has forgotten charges: it would pay them out
         # again, and put other numbers in the place of those that were shown.
         record = copy or self.ledger
@@ -159,7 +163,7 @@ class Project:
                     f"{self.site_folder}: shows an entry of account {account!r} that the ledger "
                     f"{record.name} does not hold",
                     hint="The ledger is lost, older than the site, or another project's. Put the "
-                    "newest one back; docs/commands.md says what to do if it is lost for good.",
+                    "newest one back; docs/ledger.md says what to do if it is lost for good.",
                 )
 
     def timeline(self, plans: Mapping[str, Plan], terms: Terms) -> Iterator[Step]:
@@ -202,8 +206,10 @@ class Project:
 
     def halted(self, jobs: Iterable[Job]) -> dict[str, Entry]:
         """Those of the jobs that are paused or retired, each with the entry that says so."""
+        return self._halted({job.name for job in jobs})
+
+    def _halted(self, names: Collection[str]) -> dict[str, Entry]:
         # Whichever account it released from: a job that moved to another dataset is the same job.
-        names = {job.name for job in jobs}
         return {
             name: entry
             for account in self.ledger.open_accounts()
@@ -277,7 +283,7 @@ class Project:
         for name in past.accounts:
             # Opening fixes a budget for life: one that is too small is found before.
             if self.ledger.terms(name) is None:
-                past.check_covered(name)
+                past.check_covered(name, self.ledger.carried(past.terms[name]))
         self.open_accounts(now)
         with self.ledger.writing_all(past.accounts) as writers:
             past.check_new({name: writer.remembered() for name, writer in writers.items()})
@@ -295,7 +301,7 @@ class Project:
         shows an entry that the file does not hold, and UsageError where an account is open.
         """
         copy = transfer.read(file, name)
-        self._check_published(copy)
+        self.check_published(copy)
         self.ledger.restore(copy)
         return copy.summary
 
@@ -317,7 +323,8 @@ class Project:
         cannot take, each with nothing written.
         """
         _check_line("reason", reason)
-        with self._opened(account) as writer:
+        self._check_open(account)
+        with self.ledger.writing(account) as writer:
             entry = writer.amend(seq, event, reason, now)
             if writer.head.terms.exceeded_by(entry.spent) and not past_cap:
                 raise UsageError(
@@ -337,8 +344,8 @@ class Project:
         _check_line("text", text)
         if job is not None and self._account_of(job) != account:
             raise UsageError(f"job {job!r} is not one of account {account!r}")
-        with self._opened(account) as writer:
-            return writer.note("notice", Notice(text=text), now, job=job)
+        self._check_open(account)
+        return self.ledger.notice(account, Notice(text=text), now, job=job)
 
     def decide(self, decision: EntryKind, job: str, reason: str, now: datetime) -> Entry:
         """Pauses, resumes or retires a job; its account is opened if it was not.
@@ -347,8 +354,10 @@ class Project:
         decision that may not follow the job's last one, each with nothing written.
         """
         _check_line("reason", reason)
-        account = self._account_of(job)
+        _, last = self._decided(job)
+        check_may_follow(decision, job, last)
         self.open_accounts(now)
+        account, _ = self._decided(job)
         with self.ledger.writing(account) as writer:
             return writer.note(decision, Decision(reason=reason), now, job=job)
 
@@ -357,7 +366,7 @@ class Project:
 
         Raises LedgerError where the ledger is older than the site, which then stays as it is.
         """
-        self._check_published()
+        self.check_published()
         own = self.files.folder / "templates"
         templates = own if own.is_dir() else None
         written: list[Path] = []
@@ -380,16 +389,21 @@ class Project:
         """Every account of the ledger with its whole record."""
         return self.ledger.accounts()
 
-    @contextmanager
-    def _opened(self, account: str) -> Iterator[Writer]:
+    def _check_open(self, account: str) -> None:
         self._check_record()
         if self.ledger.terms(account) is None:
             raise UsageError(
                 f"there is no account {account!r}",
                 hint="`dp-release budget` shows the accounts that were opened.",
             )
-        with self.ledger.writing(account) as writer:
-            yield writer
+
+    def _decided(self, job: str) -> tuple[str, Entry | None]:
+        """The account that decisions on a job belong to, and the one by which it is halted.
+
+        It is resumed where it was halted, also if its file has moved since or is gone.
+        """
+        last = self._halted({job}).get(job)
+        return self._account_of(job) if last is None else last.account, last
 
     def _account_of(self, job: str) -> str:
         """A job's account: by its file, or where that is gone by what the ledger has of it."""

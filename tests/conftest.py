@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import shutil
+import tempfile
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 
@@ -16,12 +18,25 @@ from tests.postgresql import Server, binaries
 settings.register_profile("house", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("house")
 
+# A commit waits for the disk, and so do thousands of them. What that is for, no test can try: a
+# process or a server that is killed has lost nothing that it gave to the kernel.
+MEMORY, ENOUGH = Path("/dev/shm"), 2 * 2**30
+
 # Some data sets do not live in the repository; their tests say so by this word.
 ALLOWED_SKIP = "data absent:"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--golden", action="store_true", help="write the golden files anew")
+
+
+def pytest_configure() -> None:
+    """Has tests write to memory where there is room; a `TMPDIR` that is set stays."""
+    if "TMPDIR" in os.environ or not os.access(MEMORY, os.W_OK):
+        return
+    if shutil.disk_usage(MEMORY).free >= ENOUGH:
+        os.environ["TMPDIR"] = str(MEMORY)  # also for processes that tests start
+        tempfile.tempdir = None  # it was looked up before this file was read
 
 
 @pytest.fixture

@@ -316,9 +316,14 @@ ONE_ROUND = ["--dp-sgd", "--sampling-rate", "0.02", "--noise-multiplier", "1.2"]
 
 def test_five_hundred_federated_rounds(tmp_path: Path) -> None:
     write_project(tmp_path, budget={"accountant": "rdp", "epsilon": 8})
+    one = PoissonGaussian(0.02, 1.2)
     with open_project(tmp_path) as project:
-        for number in range(500):
-            project.record("ratings", PoissonGaussian(0.02, 1.2), f"round {number + 1}", NOW)
+        project.record("ratings", one, "round 1", NOW)
+        # What a command adds to a charge is to verify all rounds before it, 500 times over.
+        for number in range(2, 500):
+            with project.ledger.writing("ratings") as writer:
+                writer.record(one, f"round {number}", NOW)
+        project.record("ratings", one, "round 500", NOW)
     (account,) = dp_release(tmp_path, "budget", "--json").document["accounts"]
     whole = PoissonGaussian(0.02, 1.2, 500)
     assert account["spent"]["epsilon"] == Spend().plus(whole).epsilons(Decimal("1e-6"))
@@ -396,7 +401,9 @@ BAD_EVENTS = {
     text(type=["gaussian"]): "type is not known",
     text(version=2): "must have version 1",
     text(version=True): "must have version 1",
-    text(colour="red"): "has exactly the keys",
+    text(colour="red"): "of type gaussian does not take 'colour'",
+    text(**{"x" * 10**6: 1}): f"does not take '{'x' * 39}",
+    '{"type": "gaussian", "version": 1, "a": 1}': "has no sensitivity and has no sigma and does",
     text(sigma=float("nan")): "sigma must be above 0 and finite",
     text(sigma=float("inf")): "sigma must be above 0 and finite",
     text(sigma=0): "sigma must be above 0 and finite",
@@ -426,8 +433,17 @@ def test_files_that_describe_no_event(tmp_path: Path) -> None:
         (tmp_path / "event.json").write_bytes(content.encode("utf-8", "surrogateescape"))
         done = record(tmp_path, "--event", "event.json", "--json")
         assert (done.code, said in error(done)["message"]) == (2, True), (content[:80], done)
-    for path in ("absent.json", ".", "/dev/zero"):
-        assert record(tmp_path, "--event", path).code == 2
+    (tmp_path / "event.json").write_text(text(colour="red"), encoding="utf-8")
+    assert error(record(tmp_path, "--event", "event.json", "--json"))["hint"] == (
+        "Its keys are type, version, count, sensitivity, sigma; count may be left out."
+    )
+    for path, said in (
+        ("absent.json", "absent.json: cannot be read (No such file or directory)"),
+        (".", ".: cannot be read (Is a directory)"),
+        ("/dev/zero", "/dev/zero: is too large to be an event"),
+    ):
+        done = record(tmp_path, "--event", path, "--json")
+        assert (done.code, error(done)["message"]) == (2, said)
     assert entries(tmp_path) == before
     (tmp_path / "event.json").write_text(nested(20), encoding="utf-8")
     assert record(tmp_path, "--event", "event.json").code == 0

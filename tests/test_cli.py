@@ -138,7 +138,12 @@ def test_budget_and_status_after_a_run(tmp_path: Path) -> None:
     assert 0 < budget["spent"]["epsilon"]["gdp"] < 1.5
     assert budget["spent"]["rho"] == entries(tmp_path)[-1]["rho"]
     due = dp_release(tmp_path, "status", "--json").document["due"]
-    assert {"job": "mean", "window": "2026-01-05", "end": "2026-01-12T00:00:00.000000Z"} in due
+    assert {
+        "job": "mean",
+        "account": "ratings",
+        "window": "2026-01-05",
+        "end": "2026-01-12T00:00:00.000000Z",
+    } in due
     assert ("top", "2026-01-05") not in {(one["job"], one["window"]) for one in due}
     assert "due: mean" in dp_release(tmp_path, "status").out
 

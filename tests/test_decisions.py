@@ -52,6 +52,19 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+def taken_over(folder: Path) -> None:
+    """The project's files from when the account of its dataset replaces the one it had."""
+    source = {
+        "source": "data/ratings.parquet", "unit": "customer_id", "time": "rated_at",
+        "time_zone": "Europe/London", "replaces": "ratings",
+        "budget": {"epsilon": Decimal("1.5"), "delta": Decimal("1e-6")},
+    }  # fmt: skip
+    top = {"title": "Shop", "ledger": "sqlite:///state/ledger.db", "site": "site"}
+    (folder / "dp-release.toml").write_text(toml({"project": top, "dataset": {"visits": source}}))
+    for name, one in (("mean", mean_job), ("top", leaderboard_job)):
+        (folder / f"jobs/{name}.toml").write_text(toml(one(dataset="visits")))
+
+
 def kinds(folder: Path) -> list[tuple[str, str | None]]:
     return [(entry["kind"], entry["job"]) for entry in entries(folder)[2:]]
 
@@ -117,7 +130,7 @@ def test_a_correction_past_the_cap_stops_everything(tmp_path: Path) -> None:
     assert (done.code, done.err) == (0, "")
     said = "a correction on 2026-01-19 (entry 4) showed that more was spent than that"
     assert said in done.out
-    assert "left: 0 of " in done.out
+    assert "left of the cap on ρ: 0 of " in done.out
     (account,) = dp_release(tmp_path, "budget", "--json").document["accounts"]
     assert account["overdrawn"] == {"entry": 4, "since": "2026-01-19T09:00:00.000000Z"}
     assert account["left"] == {"rho": 0}
@@ -369,22 +382,19 @@ def test_a_job_whose_file_is_gone_can_be_retired(tmp_path: Path) -> None:
     assert dp_release(tmp_path, "status", "--json").document["halted"][0]["job"] == "mean"
 
 
+def test_nothing_is_opened_for_a_decision_that_may_not_follow(tmp_path: Path) -> None:
+    write_project(tmp_path)
+    said = fault(dp_release(tmp_path, "resume", "mean", *WHY, "--json"))
+    assert said["message"] == "job 'mean' is not paused"
+    assert not (tmp_path / "state").exists()
+
+
 def test_a_decision_holds_in_the_account_that_takes_over(tmp_path: Path) -> None:
     write_project(tmp_path, jobs={"mean": mean_job(), "top": leaderboard_job()})
     run(tmp_path, ONE)
     for command in (["pause", "mean"], ["retire", "top"]):
         assert dp_release(tmp_path, *command, *WHY, "--now", TWO).code == 0
-    source = {
-        "source": "data/ratings.parquet", "unit": "customer_id", "time": "rated_at",
-        "time_zone": "Europe/London", "replaces": "ratings",
-        "budget": {"epsilon": Decimal("1.5"), "delta": Decimal("1e-6")},
-    }  # fmt: skip
-    top = {"title": "Shop", "ledger": "sqlite:///state/ledger.db", "site": "site"}
-    (tmp_path / "dp-release.toml").write_text(
-        toml({"project": top, "dataset": {"visits": source}})
-    )
-    for name, one in (("mean", mean_job), ("top", leaderboard_job)):
-        (tmp_path / f"jobs/{name}.toml").write_text(toml(one(dataset="visits")))
+    taken_over(tmp_path)
     assert run(tmp_path, FIVE).code == 0
     found = [entry for entry in entries(tmp_path) if entry["account"] == "visits"]
     assert [entry["kind"] for entry in found] == ["open", "project", "record", "pause", "retire"]
@@ -393,6 +403,39 @@ def test_a_decision_holds_in_the_account_that_takes_over(tmp_path: Path) -> None
     assert "5 published" in run(tmp_path, FIVE).out
     assert "Paused" not in page(tmp_path, "jobs/mean")
     assert page(tmp_path, "jobs/top").count("Retired since") == 1
+
+
+def test_a_job_is_resumed_where_it_was_halted(tmp_path: Path) -> None:
+    """Also by an account that has never released it, and though its file is gone or moved."""
+    write_project(tmp_path, jobs={"mean": mean_job(), "top": leaderboard_job()})
+    run(tmp_path, ONE)
+    assert dp_release(tmp_path, "pause", "mean", *WHY, "--now", TWO).code == 0
+    taken_over(tmp_path)
+    (tmp_path / "jobs/mean.toml").unlink()
+    assert run(tmp_path, TWO).code == 0
+    assert dp_release(tmp_path, "resume", "mean", *WHY).code == 0
+    assert (entries(tmp_path)[-1]["account"], entries(tmp_path)[-1]["kind"]) == (
+        "visits", "resume",
+    )  # fmt: skip
+
+
+def test_readers_of_an_account_that_was_replaced_can_be_told_more(tmp_path: Path) -> None:
+    write_project(tmp_path, jobs={"mean": mean_job(), "top": leaderboard_job()})
+    run(tmp_path, ONE)
+    taken_over(tmp_path)
+    assert run(tmp_path, TWO).code == 0
+    told = ("ledger", "notice", "ratings", "--text", "The form had an error.", "--now", TWO)
+    assert dp_release(tmp_path, *told).code == 0
+    assert "The form had an error." in page(tmp_path, "accounts/ratings")
+    assert "The form had an error." not in page(tmp_path, "accounts/visits")
+    # What is said changes nothing of what was spent or taken over.
+    assert dp_release(tmp_path, "ledger", "verify").code == 0
+    assert (
+        "is closed"
+        in fault(dp_release(tmp_path, "ledger", "amend", "ratings", "3", *FOUND, *HUGE, "--json"))[
+            "message"
+        ]
+    )
 
 
 # ---------------------------------------------------------------------------- under the lock

@@ -38,7 +38,7 @@ from tests.command import dp_release
 from tests.ledger.examples import NOW, check_intact, funded
 from tests.ledger.places import SQLite
 from tests.ledger.shops import tree
-from tests.projects import after_weeks, toml, write_project
+from tests.projects import after_weeks, mean_job, toml, write_project
 
 ROOMY = {"accountant": "zcdp", "epsilon": 20, "threshold_share": Decimal("0.1")}
 GAUSSIAN = Gaussian(1, 40, 3)
@@ -139,10 +139,10 @@ def test_the_words_of_an_export_and_an_import(folder: Path) -> None:
         (["import", "a.jsonl", "--history", "b.csv"], "give either"),
         (["import", "a.jsonl", "--account", "ratings"], "--history alone"),
         (["import", "a.jsonl", "--now", after_weeks(1)], "--history alone"),
-        (["import", "none.jsonl"], "cannot be read (FileNotFoundError)"),
-        (["import", "jobs"], "cannot be read (IsADirectoryError)"),
-        (["import", "--history", "none.csv"], "cannot be read"),
-        (["import", "--history", "jobs"], "cannot be read"),
+        (["import", "none.jsonl"], "none.jsonl: cannot be read (No such file or directory)"),
+        (["import", "jobs"], "jobs: cannot be read (Is a directory)"),
+        (["import", "--history", "none.csv"], "cannot be read (No such file or directory)\nName"),
+        (["import", "--history", "jobs"], "cannot be read (Is a directory)"),
         (["import", "--history", "none.csv", "--account", "x"], "no dataset 'x'"),
         (["import", "--history", "none.csv", "--now", "today"], "--now is not a time"),
     ],
@@ -517,6 +517,23 @@ def test_a_budget_must_cover_its_history(tmp_path: Path) -> None:
     before = entries(tmp_path)
     with pytest.raises(RefusedError):
         remember(tmp_path, table(*rows[1:]))
+    assert entries(tmp_path) == before
+
+
+def test_a_budget_must_cover_its_history_and_what_it_takes_over(tmp_path: Path) -> None:
+    write_project(tmp_path, budget={"accountant": "zcdp"})
+    cap = Budget.open("zcdp", Decimal("1.5"), Decimal("1e-6")).cap
+    remember(tmp_path, table(row(rho=str(Decimal(cap // 2) / 10**12))))
+    file = tmp_path / "dp-release.toml"
+    document = tomllib.loads(file.read_text("utf-8"), parse_float=Decimal)
+    old = document["dataset"].pop("ratings")
+    document["dataset"]["visits"] = {**old, "replaces": "ratings"}
+    file.write_text(toml(document), "utf-8")
+    (tmp_path / "jobs/mean.toml").write_text(toml(mean_job(dataset="visits")), "utf-8")
+    before = entries(tmp_path)
+    rest = table(row(rho=str(Decimal(cap // 2 + 2) / 10**12), description="b"))
+    with pytest.raises(RefusedError, match="account 'visits' does not cover"):
+        remember(tmp_path, rest, account="visits")
     assert entries(tmp_path) == before
 
 

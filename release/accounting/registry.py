@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, fields
 from fractions import Fraction
 from typing import Any, ClassVar, Self
@@ -15,6 +15,8 @@ from release.accounting.events import Event
 from release.accounting.exact import AccountingError, checked_count
 
 DEEPEST = 50
+# Of what a user's own file says, as much as a message may repeat.
+LONGEST_NAME, MOST_NAMES = 40, 5
 TOO_DEEP = "an event must not be nested too deeply"
 
 
@@ -84,10 +86,21 @@ def event_from_json(document: Mapping[str, Any]) -> Event:
         raise AccountingError(f"an event of type {kind.type} must have version {kind.version}")
     values = {key: value for key, value in document.items() if key not in ("type", "version")}
     names = {field.name for field in fields(kind)}  # type: ignore[arg-type]
-    if values.keys() - names or names - values.keys() - {"count"}:
-        wanted = ", ".join(sorted(names))
-        raise AccountingError(f"an event of type {kind.type} has exactly the keys {wanted}")
+    _check_keys(kind.type, names, values.keys())
     return kind.from_fields(values)
+
+
+def _check_keys(type_: str, names: Set[str], given: Set[str]) -> None:
+    wrong = [f"has no {name}" for name in sorted(names - given - {"count"})]
+    if unknown := given - names:
+        shown = sorted(f"{name!r:.{LONGEST_NAME}}" for name in unknown)[:MOST_NAMES]
+        wrong.append(f"does not take {', '.join(shown)}")
+    if wrong:
+        optional = "; count may be left out" if "count" in names else ""
+        raise AccountingError(
+            f"an event of type {type_} {' and '.join(wrong)}",
+            hint=f"Its keys are type, version, {', '.join(sorted(names))}{optional}.",
+        )
 
 
 def event_from_text(text: str) -> Event:

@@ -19,6 +19,7 @@ from release.cli.commands import (
     past_clock_at,
     show,
 )
+from release.cli.words import cause
 from release.errors import UsageError
 
 if TYPE_CHECKING:
@@ -232,9 +233,13 @@ def _event(path: Path) -> Event:
         with path.open("rb") as file:
             content = file.read(MOST_JSON + 1)
         text = content.decode("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+    except OSError as error:
         raise UsageError(
-            f"{path}: cannot be read as JSON ({type(error).__name__})",
+            f"{path}: cannot be read ({cause(error)})", hint="Nothing was charged."
+        ) from None
+    except UnicodeDecodeError:
+        raise UsageError(
+            f"{path}: cannot be read as JSON, which is UTF-8",
             hint="docs/accounting.md shows the form of each event.",
         ) from None
     if len(content) > MOST_JSON:

@@ -7,13 +7,15 @@ import shlex
 import sys
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
-from io import TextIOWrapper
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from release import __version__
+from release.cli import streams
+from release.cli.streams import OutputError
+from release.cli.words import counted
 from release.errors import LedgerError, ReleaseError, StoppedError, UsageError
 from release.windows import EARLIEST, LATEST
 
@@ -35,26 +37,26 @@ HERE = Path()
 
 def main() -> None:
     """Runs the command line and ends the process with the exit code of what happened."""
-    if isinstance(sys.stdout, TextIOWrapper):
-        # A terminal that cannot show ε gets its code: words must not fail what was done.
-        sys.stdout.reconfigure(errors="backslashreplace")
-    sys.exit(_guarded(sys.argv[1:] or ["--help"]))
+    output = streams.take_over()
+    sys.exit(output.code(_guarded(sys.argv[1:] or ["--help"])))
 
 
 def _guarded(arguments: Sequence[str]) -> int:
     stopped = StoppedError("interrupted", hint="What was released stays; nothing is half-done.")
     problem: ReleaseError = stopped
     try:
+        _check_text(arguments)
         code = int(app(list(arguments), prog_name="dp-release", standalone_mode=False) or 0)
         if code != StoppedError.exit_code:  # which is how Typer returns from an interrupt
             return code
+    except OutputError:
+        return 0
     except ReleaseError as error:
         problem = error
     except (KeyboardInterrupt, typer.Abort):
         problem = stopped
     except typer.TyperException as error:
-        text = error.format_message() if hasattr(error, "format_message") else str(error)
-        problem = UsageError(text, hint="See `dp-release --help`.")
+        problem = _misused(error)
     except Exception as error:
         # An unforeseen error's own text may quote anything, private rows too.
         problem = ReleaseError(
@@ -65,20 +67,43 @@ def _guarded(arguments: Sequence[str]) -> int:
     return problem.exit_code
 
 
+def _check_text(arguments: Sequence[str]) -> None:
+    """Raises UsageError for bytes that are no text: no file, page or message could repeat them."""
+    for argument in arguments:
+        shown = argument.encode("utf-8", "backslashreplace").decode("utf-8")
+        if shown != argument:
+            raise UsageError(
+                f"the argument '{shown}' is not text in UTF-8", hint="Nothing was written."
+            )
+
+
+def _misused(error: typer.TyperException) -> UsageError:
+    text = error.format_message() if hasattr(error, "format_message") else str(error)
+    context = getattr(error, "ctx", None)
+    command = "dp-release" if context is None else context.command_path
+    return UsageError(text, hint=f"See `{command} --help`.")
+
+
 def _complain(error: ReleaseError, *, as_json: bool) -> None:
-    if as_json:
-        typer.echo(json.dumps({"error": error.document()}))
+    if as_json and _say(json.dumps({"error": error.document()})):
         return
     typer.echo(f"dp-release: {error.message}", err=True)
     if error.hint:
         typer.echo(error.hint, err=True)
 
 
-def show(document: dict[str, Any], words: Callable[[], str], *, as_json: bool) -> None:
-    """Prints the document, or the same in words."""
+def show(document: dict[str, Any], words: Callable[[], str], *, as_json: bool) -> bool:
+    """Prints the document, or the same in words; False where standard output has failed."""
     text = json.dumps(document) if as_json else words()
-    if text:
+    return not text or _say(text)
+
+
+def _say(text: str) -> bool:
+    try:
         typer.echo(text)
+    except OutputError:
+        return False  # what else there is to say goes to standard error
+    return True
 
 
 def _show_version(wanted: bool) -> None:
@@ -143,8 +168,8 @@ def run(
         with terminal.progress(len(queue), quiet=as_json) as seen:
             result = opened.run(moment, jobs=job or (), seen=seen)
         document = documents.run(result, opened)
-        show(document, lambda: documents.run_words(result, opened), as_json=as_json)
-    if not as_json:
+        shown = show(document, lambda: documents.run_words(result, opened), as_json=as_json)
+    if not (as_json and shown):
         for error in result.errors:
             _complain(error, as_json=False)
     raise typer.Exit(result.exit_code)
@@ -204,9 +229,18 @@ def status(project: Folder = HERE, as_json: AsJson = False) -> None:
     from release.cli import documents
     from release.project import open_project
 
+    problem = None
     with open_project(project) as opened:
         document = documents.status(opened, datetime.now(UTC))
-    show(document, lambda: documents.status_words(document), as_json=as_json)
+        try:
+            opened.check_published()
+        except LedgerError as error:
+            problem, document["error"] = error, error.document()
+    shown = show(document, lambda: documents.status_words(document), as_json=as_json)
+    if problem is not None:
+        if not (as_json and shown):
+            _complain(problem, as_json=False)
+        raise typer.Exit(problem.exit_code)
 
 
 @app.command()
@@ -272,6 +306,6 @@ def site_build(project: Folder = HERE, as_json: AsJson = False) -> None:
         document = {"site": str(opened.site_folder), "written": [str(path) for path in written]}
     show(
         document,
-        lambda: f"{len(written)} files changed in {document['site']}",
+        lambda: f"{counted(len(written), 'file')} changed in {document['site']}",
         as_json=as_json,
     )

@@ -12,6 +12,7 @@ from fractions import Fraction
 from typing import Any
 
 from release.accounting import RHO_UNITS
+from release.cli.words import counted
 from release.errors import UsageError
 from release.ledger.chain import instant, sealed, window_document
 from release.ledger.charges import alone
@@ -33,7 +34,7 @@ def check(project: Project) -> Document:
 
 def check_words(document: Document) -> str:
     """The same in words."""
-    lines = [f"No fault in the project and its {len(document['jobs'])} jobs."]
+    lines = [f"No fault in the project and its {counted(len(document['jobs']), 'job')}."]
     return "\n".join(lines + [f"Note: {warning}" for warning in document["warnings"]])
 
 
@@ -88,7 +89,12 @@ def status(project: Project, now: datetime) -> Document:
     return {
         **budget(accounts, now),
         "due": [
-            {"job": due.job.name, "window": due.window.name, "end": instant(due.window.end)}
+            {
+                "job": due.job.name,
+                "account": due.job.dataset,
+                "window": due.window.name,
+                "end": instant(due.window.end),
+            }
             for due in project.due(now, project.jobs())
         ],
         "stopped": sorted({job for account in accounts for job in account.stopped_jobs}),
@@ -98,29 +104,45 @@ def status(project: Project, now: datetime) -> Document:
 
 def status_words(document: Document) -> str:
     """The same in words."""
-    due = Counter(one["job"] for one in document["due"])
+    due = Counter((one["job"], one["account"]) for one in document["due"])
+    overdrawn = {one["name"]: one["overdrawn"] for one in document["accounts"]}
     return "\n".join(
         [
             budget_words(document),
-            *(f"due: {job}, {count} windows" for job, count in sorted(due.items())),
+            *(
+                _due_words(job, account, count, overdrawn.get(account))
+                for (job, account), count in sorted(due.items())
+            ),
             *(f"stopped by the budget: {job}" for job in document["stopped"]),
             *map(_halt_words, document["halted"]),
         ]
     )
 
 
+def _due_words(job: str, account: str, count: int, overdrawn: Document | None) -> str:
+    due = f"due: {job}, {counted(count, 'window')}"
+    if overdrawn is None:
+        return due
+    return (
+        f"{due}, but nothing of it will be released: account {account} has spent more than its"
+        f" budget, as entry {overdrawn['entry']} showed"
+    )
+
+
 def _halts(entries: Iterable[Entry]) -> list[Document]:
-    return [
-        {
-            "job": entry.job,
-            "state": HALTS[entry.kind],
-            "since": instant(entry.charged_at),
-            "reason": entry.body["reason"],
-            "account": entry.account,
-            "entry": entry.seq,
-        }
-        for entry in entries
-    ]
+    return [halt_document(entry) for entry in entries]
+
+
+def halt_document(entry: Entry) -> Document:
+    """By which decision a job is paused or retired."""
+    return {
+        "job": entry.job,
+        "state": HALTS[entry.kind],
+        "since": instant(entry.charged_at),
+        "reason": entry.body["reason"],
+        "account": entry.account,
+        "entry": entry.seq,
+    }
 
 
 def _halt_words(halt: Document) -> str:
@@ -162,10 +184,11 @@ def _budget_lines(account: Document) -> list[str]:
         for name, epsilon in account["spent"]["epsilon"].items()
     )
     held = account["filter"]
+    left, quantity = max(0, held["cap"] - held["spent"]), "ε(α*)" if held["order"] else "ρ"
     return [
         _spent_words(account),
         f"  spent so far, by every formula: {', '.join(formulas)}",
-        f"  left: {max(0, held['cap'] - held['spent']):,} of {held['cap']:,} units",
+        f"  left of the cap on {quantity}: {left:,} of {held['cap']:,} units of 1e-12",
         *_overdrawn_words(account["overdrawn"]),
     ]
 
@@ -181,7 +204,8 @@ def _spent_words(account: Document) -> str:
     spent = round_up(account["filter"]["epsilon"])
     return (
         f"Account {account['name']}: ε at most {spent} of {account['epsilon']:g} spent at"
-        f" δ = {account['delta']:g}, by {account['accountant']}; {account['releases']} releases."
+        f" δ = {account['delta']:g}, by {account['accountant']};"
+        f" {counted(account['releases'], 'release')}."
     )
 
 
@@ -196,7 +220,8 @@ def verification_words(document: Document) -> str:
     lines = [f"{one['account']} entry {one['seq']}: {one['what']}" for one in document["faults"]]
     if not document["entries"] and document["intact"]:
         return "There is no ledger yet."
-    lines.append(f"{document['entries']} entries, {'' if document['intact'] else 'NOT '}intact.")
+    count = counted(document["entries"], "entry", "entries")
+    lines.append(f"{count}, {'' if document['intact'] else 'NOT '}intact.")
     if not document["intact"]:
         lines.append("Put the newest intact ledger back: docs/ledger.md says how.")
     return "\n".join(lines)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from release.cli.commands import HERE, AsJson, Folder, ledger_app, past_clock_at, show
+from release.cli.words import cause, counted
 from release.errors import UsageError
 
 if TYPE_CHECKING:
@@ -95,7 +96,7 @@ def _restore(opened: Project, path: Path) -> Summary:
         with path.open("rb") as file:
             return opened.restore(file, path.name)
     except OSError as error:
-        raise UsageError(f"{path}: cannot be read ({type(error).__name__})") from None
+        raise UsageError(f"{path}: cannot be read ({cause(error)})") from None
 
 
 def _remember(
@@ -108,18 +109,15 @@ def _remember(
     count = sum(map(len, charged.values()))
     accounts = [one for one in opened.accounts() if one.terms.account in charged]
     document = {"charged": count, **documents.budget(accounts, now)}
-    words = f"{_counted(count, 'earlier spend')} charged.\n{documents.budget_words(document)}"
+    words = f"{counted(count, 'earlier spend')} charged.\n{documents.budget_words(document)}"
     show(document, lambda: words, as_json=as_json)
 
 
 def _show_summary(done: str, path: Path, summary: Summary, *, as_json: bool) -> None:
     document = {"file": str(path), **asdict(summary)}
     words = (
-        f"{done} {summary.entries} entries of {_counted(summary.accounts, 'account')}: {path}\n"
+        f"{done} {counted(summary.entries, 'entry', 'entries')} of"
+        f" {counted(summary.accounts, 'account')}: {path}\n"
         f"SHA-256 of all lines but the last: {summary.sha256}"
     )
     show(document, lambda: words, as_json=as_json)
-
-
-def _counted(count: int, what: str) -> str:
-    return f"{count} {what}" if count == 1 else f"{count} {what}s"

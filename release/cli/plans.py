@@ -8,8 +8,9 @@ from typing import Any
 
 from release import planning
 from release.accounting import RHO_UNITS, Exact, convert, epsilons, rho_caps
+from release.cli.documents import halt_document
 from release.errors import UsageError
-from release.ledger.records import Terms
+from release.ledger.records import Entry, Terms
 from release.pipeline import Plan, plan
 from release.planning import Step
 from release.project import Project
@@ -41,6 +42,7 @@ def plans(
     ``half_width`` with the least cost that reaches it at the first of ``sizes``.
     """
     documents, accounts, agreed = [], [], project.terms()
+    halted = project.halted(jobs)
     for name in dict.fromkeys(job.dataset for job in jobs):
         terms = agreed[name]
         planned = {job.name: plan(job, terms) for job in project.jobs() if job.dataset == name}
@@ -52,7 +54,9 @@ def plans(
         # The other jobs spend too, so they are in every ε.
         steps = list(project.timeline({**planned, **chosen}, terms))
         stops = {step.plan.job.name: step.window for step in steps if not step.admitted}
-        documents += [_job(one, terms, sizes, stops.get(job)) for job, one in chosen.items()]
+        documents += [
+            _job(one, terms, sizes, stops.get(job), halted.get(job)) for job, one in chosen.items()
+        ]
         accounts.append(_account(terms, steps))
     return {"jobs": documents, "accounts": accounts}
 
@@ -69,7 +73,9 @@ def _planned(
     return plan(job, terms)
 
 
-def _job(one: Plan, terms: Terms, sizes: Sequence[int], stop: Window | None) -> Document:
+def _job(
+    one: Plan, terms: Terms, sizes: Sequence[int], stop: Window | None, halt: Entry | None
+) -> Document:
     return {
         "job": one.job.name,
         "account": one.account,
@@ -83,6 +89,7 @@ def _job(one: Plan, terms: Terms, sizes: Sequence[int], stop: Window | None) -> 
         ],
         "fit": planning.reach(one, terms),
         "stop": stop and {"window": stop.name, "label": stop.label, "end": stop.end.isoformat()},
+        "halted": halt and halt_document(halt),
     }
 
 
@@ -117,7 +124,6 @@ def plans_words(document: Document) -> str:
 def _job_words(job: Document) -> list[str]:
     noise = ", ".join(f"{sigma:.4g} on each {total}" for total, sigma in job["sigma"].items())
     fit = ", ".join(f"{count} by {name}" for name, count in job["fit"].items())
-    stop = job["stop"]["label"] if job["stop"] else "not within the next 520 windows"
     widths = [
         f"  interval at a group of {each['group_size']}: "
         + ("not reliable" if each["half_width"] is None else f"± {each['half_width']:.3g}")
@@ -129,8 +135,19 @@ def _job_words(job: Document) -> list[str]:
         *_smallest(job["smallest_reliable_group"]),
         *widths,
         f"  releases that fit into its share: {fit}",
-        f"  first window refused: {stop}",
+        _stop_words(job["stop"], job["halted"]),
     ]
+
+
+def _stop_words(stop: Document | None, halt: Document | None) -> str:
+    if halt is None:
+        found = "not within the next 520 windows" if stop is None else stop["label"]
+        return f"  first window refused: {found}"
+    until = "until it is resumed" if halt["state"] == "paused" else "any more"
+    return (
+        f"  {halt['state']} since {halt['since'][:10]} by entry {halt['entry']} of account"
+        f" {halt['account']}: nothing is planned {until} (reason: {halt['reason']})"
+    )
 
 
 def _smallest(size: int | None) -> list[str]:

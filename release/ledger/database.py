@@ -7,9 +7,10 @@ is made in it, and what its errors mean.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import cached_property
+from typing import TypeVar
 
 from sqlalchemy import Connection, Engine, insert, select, text
 from sqlalchemy.exc import DBAPIError, NoResultFound
@@ -20,6 +21,7 @@ from release.ledger import schema
 NOT_INTACT = "this is not an intact ledger"
 MOST_DIGITS = 9
 """Of a format's number."""
+Answer = TypeVar("Answer")
 FORMAT_SAID = select(schema.version.c.version_num)
 
 
@@ -44,7 +46,11 @@ class Database(ABC):
 
     @abstractmethod
     def format_of(self, connection: Connection) -> str | None:
-        """The format of the ledger that is found; None where it is none."""
+        """The format of the ledger that is found; None where it is none.
+
+        A transaction asks it first: what the database needs to be told for the transaction is
+        told on the same way.
+        """
 
     @abstractmethod
     def lock_openings(self, connection: Connection) -> None:
@@ -83,8 +89,7 @@ class Database(ABC):
     @contextmanager
     def reading(self) -> Iterator[Connection]:
         """A transaction that only reads."""
-        with self.translated(), self.readers.begin() as connection:
-            self._check_format(connection)
+        with self._transaction(self.readers) as connection:
             yield connection
 
     @contextmanager
@@ -93,19 +98,41 @@ class Database(ABC):
         if "writers" not in self.__dict__ and not self.exists():
             with self.translated():
                 self.create()
-        with self.translated(), self.writers.begin() as connection:
-            self._check_format(connection)
+        with self._transaction(self.writers) as connection:
             yield connection
 
     @contextmanager
     def upgrading(self) -> Iterator[tuple[Connection, str]]:
         """A transaction and the format that it finds; it has an older ledger to itself."""
         with self.translated(), self.readers.begin() as connection:
-            older = self._known_format(connection) != schema.FORMAT
+            older = self._known(self.format_of(connection)) != schema.FORMAT
         with self.translated(), self.writers.begin() as connection:
             if older:
                 self.lock_tables(connection)
-            yield connection, self._known_format(connection)
+            yield connection, self._known(self.format_of(connection))
+
+    @contextmanager
+    def _transaction(self, engine: Engine) -> Iterator[Connection]:
+        with self.translated():
+            connection, found = self._begun(engine, self.format_of)
+            with connection:
+                self._check_format(found)
+                yield connection
+                connection.commit()
+
+    def _begun(
+        self, engine: Engine, first: Callable[[Connection], Answer]
+    ) -> tuple[Connection, Answer]:
+        """A transaction, and the answer to its first question.
+
+        A connection that died while a schedule slept is found out by that, and replaced.
+        """
+        try:
+            return _asked(engine, first)
+        except DBAPIError as error:
+            if not error.connection_invalidated:
+                raise
+        return _asked(engine, first)
 
     @contextmanager
     def translated(self) -> Iterator[None]:
@@ -128,15 +155,14 @@ class Database(ABC):
         """The database's own rules did not let an entry in."""
         return LedgerError(f"{self.name}: the ledger refused an entry: {reason}")
 
-    def _check_format(self, connection: Connection) -> None:
-        found = self._known_format(connection)
+    def _check_format(self, said: str | None) -> None:
+        found = self._known(said)
         if found != schema.FORMAT:
             raise self._other_format(
                 found, "Back it up, then `dp-release ledger upgrade` brings it to the new format."
             )
 
-    def _known_format(self, connection: Connection) -> str:
-        found = self.format_of(connection)
+    def _known(self, found: str | None) -> str:
         if not isinstance(found, str) or not found.isdecimal() or len(found) > MOST_DIGITS:
             raise LedgerError(f"{self.name}: {NOT_INTACT}")
         if int(found) > int(schema.FORMAT):
@@ -148,6 +174,16 @@ class Database(ABC):
             f"{self.name}: the ledger has format {found}, this software writes {schema.FORMAT}",
             hint=hint,
         )
+
+
+def _asked(engine: Engine, first: Callable[[Connection], Answer]) -> tuple[Connection, Answer]:
+    connection = engine.connect()
+    try:
+        connection.begin()
+        return connection, first(connection)
+    except BaseException:
+        connection.close()
+        raise
 
 
 def lay_out(connection: Connection, triggers: Iterable[str]) -> None:

@@ -150,10 +150,14 @@ def _text(path: Path) -> str:
         if len(content) > MOST_BYTES:
             raise UsageError(f"{path}: is too large to be a history")
         return content.decode("utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
+    except OSError as error:
         raise UsageError(
-            f"{path}: cannot be read as UTF-8 text ({type(error).__name__})",
-            hint="Save it as CSV in UTF-8. Nothing was charged.",
+            f"{path}: cannot be read ({error.strerror or type(error).__name__})",
+            hint="Name a CSV file in UTF-8. Nothing was charged.",
+        ) from None
+    except UnicodeDecodeError:
+        raise UsageError(
+            f"{path}: is not text in UTF-8", hint="Save it as CSV in UTF-8. Nothing was charged."
         ) from None
 
 

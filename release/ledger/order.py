@@ -16,6 +16,8 @@ from release.ledger.chain import GENESIS, Line, line_hash
 
 NEAR = 1000
 """How far from its place an entry is looked for that was moved, in entries."""
+LOOKED_THROUGH = 20_000_000
+"""And in how much text: one huge row that somebody put in must not stall the search."""
 
 EDITED = "was edited after it was written: its hash does not match what it says"
 INSERTED = "does not belong here: it was inserted, or put in the place of another entry"
@@ -140,8 +142,10 @@ class Order:
 
     def _written_as(self, line: Line) -> int | None:
         """The number under which the row's hash holds; None where it holds under none near."""
+        size = len(line.body) + len(line.sums) + len(line.event or "")
+        near = min(NEAR, LOOKED_THROUGH // (size + 1))
         nearest = sorted(
-            range(max(1, line.seq - NEAR), max(1, line.seq) + NEAR + 1),
+            range(max(1, line.seq - near), max(1, line.seq) + near + 1),
             key=lambda number: abs(number - line.seq - self.shift),
         )
         return next((one for one in nearest if line_hash(line, one) == line.hash), None)

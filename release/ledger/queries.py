@@ -6,16 +6,17 @@ Each statement is built once: building one costs as much time as asking it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from operator import itemgetter
 from typing import Any
 
-from sqlalchemy import Connection, Select, bindparam, func, select, union
+from sqlalchemy import Connection, Select, bindparam, func, select, union, union_all
 from sqlalchemy.exc import NoResultFound
 
 from release.accounting import Event, composed
 from release.errors import LedgerError
 from release.ledger import schema
-from release.ledger.chain import GENESIS, digest, entry_hash
+from release.ledger.chain import GENESIS, Line, digest, entry_hash, line_hash
 from release.ledger.records import (
     DECISIONS,
     About,
@@ -36,7 +37,7 @@ _of_account = _entries.account == bindparam("account")
 _of_job = _of_account & (_entries.job == bindparam("job"))
 _last_seq = select(func.max(_entries.seq)).where(_of_account).scalar_subquery()
 
-NAMES = union(select(_accounts.account), select(_entries.account))
+NAMES = union(select(_accounts.account), select(_entries.account), select(_releases.account))
 KEYLESS = select(_entries.account).where(
     _entries.seq == 1, _entries.account.not_in(select(_accounts.account))
 )
@@ -44,7 +45,6 @@ KEY = select(_accounts.sampling_key).where(_accounts.account == bindparam("accou
 # SQLite has no locks of rows: there the transaction holds the whole file already.
 KEY_UNDER_LOCK = KEY.with_for_update()
 RECORD = select(schema.entries).where(_of_account).order_by(_entries.seq)
-ENDS = RECORD.where((_entries.seq == 1) | (_entries.seq == _last_seq))
 ONE = select(schema.entries).where(_of_account, _entries.seq == bindparam("seq"))
 WITH_HASH = select(_entries.seq).where(_of_account, _entries.hash == bindparam("hash"))
 
@@ -64,12 +64,6 @@ _of_job_numbered = select(_entries.seq).where(_of_job)
 SETTLED = select(schema.entries).where(
     _of_account, _entries.seq.in_(_of_job_numbered), _entries.window_kind.is_not(None)
 )
-SETTLEMENT = select(schema.entries).where(
-    _of_job,
-    _entries.window_kind == bindparam("kind"),
-    _entries.window_first == bindparam("first"),
-    _entries.window_after == bindparam("after"),
-)
 JOBS = select(_entries.job).where(_of_account, _entries.window_kind.is_not(None)).distinct()
 # A job's sum never falls, so the greatest is the last. (Asked for the last by its number, SQLite
 # walks the account backwards until it meets the job.)
@@ -78,19 +72,32 @@ _last_said = (
     select(func.max(_entries.seq)).where(_of_account, _entries.kind == "project").scalar_subquery()
 )
 SAID = select(_entries.body).where(_of_account, _entries.seq == _last_said)
-OPENINGS = select(_entries.account, _entries.body).where(
+OPENINGS = select(schema.entries).where(
     _entries.seq == 1, _entries.account.in_(select(_accounts.account))
 )
+_last = select(schema.entries).where(_of_account, _entries.seq == _last_seq)
+_settlement = select(schema.entries).where(
+    _of_job,
+    _entries.window_kind == bindparam("kind"),
+    _entries.window_first == bindparam("first"),
+    _entries.window_after == bindparam("after"),
+)
+_greatest_of_job = (
+    select(_entries.seq).where(_of_job).order_by(_entries.job_spent.desc()).limit(1)
+).scalar_subquery()
+_last_of_job = select(schema.entries).where(_of_account, _entries.seq == _greatest_of_job)
+# All that a charge depends on, asked for in one go: each question is a way to a server and back.
+STANDING = union_all(OPENINGS, _last, DECIDED.order_by(None), _settlement, _last_of_job)
 CONTENTS = select(_releases.seq, _releases.content).where(
     _releases.account == bindparam("account")
 )
-_last_of_job = (
+_last_release = (
     select(func.max(_releases.seq))
     .where(_releases.account == bindparam("account"), _releases.job == bindparam("job"))
     .scalar_subquery()
 )
 LAST_CONTENT = select(_releases.content).where(
-    _releases.account == bindparam("account"), _releases.seq == _last_of_job
+    _releases.account == bindparam("account"), _releases.seq == _last_release
 )
 
 
@@ -101,10 +108,22 @@ class Head:
     terms: Terms
     sampling_key: str
     last: Entry
+    halted: Mapping[str, Entry]
+    """The jobs that are paused or retired, by name, each with the entry that says so."""
+    heir: str | None
+    """The account that has taken over this one's spend, if one has."""
+    settlement: Entry | None = None
+    """The entry that released or refused the window that was asked about, if one has."""
+    of_job: Mapping[str, int] = field(default_factory=dict)
+    """What the job that was asked about has spent, in whole units."""
+
+
+Asked = tuple[str, Window]
+"""A job, and a window of it."""
 
 
 def names(connection: Connection) -> list[str]:
-    """Every account, also one that has lost its row in the table of accounts."""
+    """Every account, also one of which only entries or results are left."""
     return sorted(connection.scalars(NAMES))
 
 
@@ -113,8 +132,10 @@ def keyless(connection: Connection) -> list[str]:
     return sorted(connection.scalars(KEYLESS))
 
 
-def head(connection: Connection, account: str, *, lock: bool = False) -> Head | None:
-    """The account as its last entry leaves it, or None.
+def head(
+    connection: Connection, account: str, asked: Asked | None = None, *, lock: bool = False
+) -> Head | None:
+    """The account as its last entry leaves it, or None, and how one of its windows stands.
 
     With ``lock`` no other transaction writes to the account until this one has ended.
     """
@@ -122,12 +143,43 @@ def head(connection: Connection, account: str, *, lock: bool = False) -> Head | 
     key = connection.scalar(KEY_UNDER_LOCK if lock else KEY, of_account)
     if key is None:
         return None
-    ends = [entry_of(row) for row in connection.execute(ENDS, of_account).mappings()]
-    if not ends:
+    rows = connection.execute(STANDING, {**of_account, **_sought(asked)}).mappings().all()
+    own = sorted((row for row in rows if row["account"] == account), key=itemgetter("seq"))
+    if not own or own[0]["seq"] != 1:
         raise NoResultFound
     # The filter believes the last entry's sums, and the first one's cap.
-    first, last = _intact(ends[0]), _intact(ends[-1])
-    return Head(Terms.model_validate(first.body), key, last)
+    opening, last = own[0], _intact(entry_of(own[-1]))
+    if line_hash(Line(**opening), 1) != opening["hash"]:
+        raise _edited(account, 1)
+    decided = [entry_of(row) for row in own if row["kind"] in DECISIONS]
+    found = Head(
+        terms=terms_of(account, opening["body"]),
+        sampling_key=key,
+        last=last,
+        halted=halted_by(decided),
+        heir=_heir(account, (row for row in rows if row["seq"] == 1 and row is not opening)),
+    )
+    return found if asked is None else _asked(found, own, *asked)
+
+
+def _asked(head: Head, rows: Iterable[Mapping[Any, Any]], job: str, window: Window) -> Head:
+    of_job = [row for row in rows if row["job"] == job]
+    dates = (window.kind, window.first.isoformat(), window.after.isoformat())
+    settled = (
+        entry_of(row)
+        for row in of_job
+        if (row["window_kind"], row["window_first"], row["window_after"]) == dates
+    )
+    spent = max((row["job_spent"] for row in of_job), default=0)
+    return replace(head, settlement=next(settled, None), of_job={job: spent})
+
+
+def _sought(asked: Asked | None) -> dict[str, str | None]:
+    if asked is None:
+        return dict.fromkeys(("job", "kind", "first", "after"))
+    job, window = asked
+    dates = {"first": window.first.isoformat(), "after": window.after.isoformat()}
+    return {"job": job, "kind": window.kind, **dates}
 
 
 def entry(connection: Connection, account: str, seq: int) -> Entry | None:
@@ -154,19 +206,6 @@ def remembered(connection: Connection, account: str) -> list[Entry]:
     return [entry_of(row) for row in found]
 
 
-def settlement(connection: Connection, account: str, job: str, window: Window) -> Entry | None:
-    """The entry that settled a window, or None."""
-    sought = {
-        "account": account,
-        "job": job,
-        "kind": window.kind,
-        "first": window.first.isoformat(),
-        "after": window.after.isoformat(),
-    }
-    row = connection.execute(SETTLEMENT, sought).mappings().one_or_none()
-    return None if row is None else entry_of(row)
-
-
 def settled(connection: Connection, account: str, job: str) -> dict[Window, EntryKind]:
     """The windows of a job that are released or refused."""
     rows = connection.execute(SETTLED, {"account": account, "job": job}).mappings()
@@ -191,13 +230,18 @@ def job_spent(connection: Connection, account: str, job: str) -> int:
 
 def openings(connection: Connection) -> list[tuple[str, Terms]]:
     """Every account with the terms that it was opened with."""
-    return [(name, terms_of(name, body)) for name, body in connection.execute(OPENINGS)]
+    found = connection.execute(OPENINGS).mappings()
+    return [(row["account"], terms_of(row["account"], row["body"])) for row in found]
 
 
 def replacement(connection: Connection, account: str) -> str | None:
     """The account that took over this one's spend, if one has."""
-    heirs = (name for name, terms in openings(connection) if terms.replaces == account)
-    return next(heirs, None)
+    return _heir(account, connection.execute(OPENINGS).mappings())
+
+
+def _heir(account: str, openings: Iterable[Mapping[Any, Any]]) -> str | None:
+    opened = ((row["account"], terms_of(row["account"], row["body"])) for row in openings)
+    return next((name for name, terms in opened if terms.replaces == account), None)
 
 
 def events(connection: Connection, account: str) -> Event | None:
@@ -251,11 +295,15 @@ def _digest(contents: Mapping[int, str], entry: Entry) -> str | None:
 
 def _intact(entry: Entry) -> Entry:
     if entry.hash != entry_hash(entry):
-        raise LedgerError(
-            f"entry {entry.seq} of account {entry.account!r} was edited after it was written",
-            hint="`dp-release ledger verify` names everything that is wrong. Nothing was charged.",
-        )
+        raise _edited(entry.account, entry.seq)
     return entry
+
+
+def _edited(account: str, seq: int) -> LedgerError:
+    return LedgerError(
+        f"entry {seq} of account {account!r} was edited after it was written",
+        hint="`dp-release ledger verify` names everything that is wrong. Nothing was charged.",
+    )
 
 
 def _chained(entries: Iterable[Entry]) -> Iterator[Entry]:

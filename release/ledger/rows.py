@@ -19,9 +19,9 @@ from release.ledger.chain import (
     Content,
     Line,
     canonical,
-    entry_hash,
     instant,
     moment,
+    row_hash,
     window_document,
 )
 from release.ledger.records import (
@@ -130,13 +130,13 @@ def description(last: Entry, about: About, now: datetime) -> Entry:
 
 def append(connection: Connection, entry: Entry, content: str | None = None) -> Entry:
     """Writes an entry, sealed with its hash, and what it paid for where it is a release."""
-    entry = replace(entry, hash=entry_hash(entry))
     row = columns(entry)
+    row["hash"] = row_hash(Line(**row), entry.seq)
     connection.execute(INSERT_ENTRY, row)
     if content is not None:
         kept = {name: row[name] for name in ("seq", *schema.WINDOW)}
         connection.execute(INSERT_RELEASE, {**kept, "content": content})
-    return entry
+    return replace(entry, hash=row["hash"])
 
 
 def restore(

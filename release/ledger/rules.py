@@ -35,7 +35,7 @@ def _taken(table: str, *key: str, also: str = "") -> str:
 
 
 def _not_the_sum(total: str, charge: str) -> str:
-    return f"NEW.{total} <> NEW.{charge} + COALESCE((SELECT {total} {LAST}), 0)"
+    return f"NEW.{total} <> NEW.{charge} + COALESCE({{last_{total}}}, 0)"
 
 
 def _beyond(total: str, cap: str) -> str:
@@ -47,8 +47,8 @@ ENTRIES = (
     Rule("entries are append-only", _taken("entries", "account", "seq")),
     Rule("a hash stands for one entry", _taken("entries", "hash")),
     Rule("a window is settled once", _taken("entries", *WINDOW)),
-    Rule("entries follow one another", f"NEW.seq <> 1 + COALESCE((SELECT seq {LAST}), 0)"),
-    Rule("the chain is broken", f"NEW.previous <> COALESCE((SELECT hash {LAST}), '{GENESIS}')"),
+    Rule("entries follow one another", "NEW.seq <> 1 + COALESCE({last_seq}, 0)"),
+    Rule("the chain is broken", f"NEW.previous <> COALESCE({{last_hash}}, '{GENESIS}')"),
     Rule("spent is the sum of the charges", _not_the_sum("spent", "charge")),
     Rule(
         "delta_spent is the sum of the charges of delta",
@@ -80,6 +80,7 @@ RULES = {
     ("releases", "belong"): RELEASES,
 }
 CAPS = ("cap", "delta_cap")
+OF_LAST = ("seq", "hash", "spent", "delta_spent")
 
 
 def sqlite_triggers() -> Iterator[str]:
@@ -90,10 +91,11 @@ def sqlite_triggers() -> Iterator[str]:
                 f"CREATE TRIGGER {table}_no_{action.lower()} BEFORE {action} ON {table} BEGIN "
                 f"SELECT RAISE(ABORT, '{table} are append-only'); END"
             )
-    caps = {name: f"json_extract(body, '$.{name}')" for name in CAPS}
+    terms = {name: f"json_extract(body, '$.{name}')" for name in CAPS}
+    terms |= {f"last_{name}": f"(SELECT {name} {LAST})" for name in OF_LAST}
     for (table, name), rules in RULES.items():
         refusals = "".join(
-            f"  SELECT RAISE(ABORT, '{reason}') WHERE {condition.format(**caps)};\n"
+            f"  SELECT RAISE(ABORT, '{reason}') WHERE {condition.format(**terms)};\n"
             for reason, condition in rules
         )
         yield f"CREATE TRIGGER {table}_{name} BEFORE INSERT ON {table} BEGIN\n{refusals}END"
@@ -108,13 +110,16 @@ def postgresql_triggers(schema: str) -> Iterator[str]:
             f"CREATE TRIGGER {table}_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON {table}"
             " FOR EACH STATEMENT EXECUTE FUNCTION append_only()"
         )
-    caps = {name: f"CAST(CAST(body AS json) ->> '{name}' AS bigint)" for name in CAPS}
+    terms = {name: f"CAST(CAST(body AS json) ->> '{name}' AS bigint)" for name in CAPS}
+    # There the entry before is looked up once, into a variable.
+    terms |= {f"last_{name}": f"before.{name}" for name in OF_LAST}
     for (table, name), rules in RULES.items():
         refusals = "".join(
-            f"  IF ({condition.format(**caps)}) THEN\n  {_refused(reason)}  END IF;\n"
+            f"  IF ({condition.format(**terms)}) THEN\n  {_refused(reason)}  END IF;\n"
             for reason, condition in rules
         )
-        yield _function(schema, f"{table}_{name}", f"{refusals}  RETURN NEW;\n")
+        before = f"  SELECT * INTO before {LAST};\n" if "before." in refusals else ""
+        yield _function(schema, f"{table}_{name}", f"{before}{refusals}  RETURN NEW;\n")
         yield (
             f"CREATE TRIGGER {table}_{name} BEFORE INSERT ON {table}"
             f" FOR EACH ROW EXECUTE FUNCTION {table}_{name}()"
@@ -131,5 +136,6 @@ def _function(schema: str, name: str, body: str) -> str:
     # It looks at its own schema's tables only, whatever search path a client has set.
     return (
         f"CREATE FUNCTION {name}() RETURNS trigger LANGUAGE plpgsql"
-        f' SET search_path = "{schema}", pg_temp AS $$\nBEGIN\n{body}END $$'
+        f' SET search_path = "{schema}", pg_temp AS $$\n'
+        f"DECLARE before entries%ROWTYPE;\nBEGIN\n{body}END $$"
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from datetime import datetime
 from pathlib import Path
@@ -11,14 +11,13 @@ from typing import IO
 
 from sqlalchemy import Connection, insert
 
-from release.accounting import event_from_json
+from release.accounting import Charge, Event, event_from_json
 from release.errors import LedgerError, UsageError
 from release.ledger import migrations, queries, rows, schema, transfer
-from release.ledger.kinds import (
-    Decision,
-)
+from release.ledger.chain import Content, Line
+from release.ledger.kinds import Decision, Notice
 from release.ledger.places import database
-from release.ledger.queries import Head
+from release.ledger.queries import Asked, Head
 from release.ledger.records import (
     NOTHING,
     About,
@@ -57,10 +56,14 @@ class Ledger:
         self._database.close()
 
     @contextmanager
-    def looking(self, account: str) -> Iterator[View]:
-        """An opened account as it stands now, without a lock."""
+    def looking(self, account: str, asked: Asked | None = None) -> Iterator[View]:
+        """An opened account as it stands now, without a lock.
+
+        ``asked`` is a job and a window of it, of which the view's head then knows how it stands.
+        """
         with self._database.reading() as connection:
-            yield View(connection, self._found(account, queries.head(connection, account)))
+            head = queries.head(connection, account, asked)
+            yield View(connection, self._found(account, head))
 
     def terms(self, account: str) -> Terms | None:
         """What opening the account fixed; None before it is opened."""
@@ -83,6 +86,14 @@ class Ledger:
             return []
         with self._database.reading() as connection:
             return [queries.account(connection, name) for name in queries.names(connection)]
+
+    def carried(self, terms: Terms) -> Charge:
+        """What an account of these terms would open with: the spend of the one it replaces."""
+        if terms.replaces is None or not self.exists:
+            return NOTHING
+        with self._database.reading() as connection:
+            old = queries.head(connection, terms.replaces)
+            return NOTHING if old is None else _carried(connection, old, terms)[1]
 
     def holds(self, account: str, hash_: str) -> bool:
         """Whether an entry of the account has this hash."""
@@ -178,9 +189,9 @@ class Ledger:
         if self.exists:
             with self._database.reading() as connection:
                 if self._sound(connection):
-                    found = queries.names(connection)
-                    kept = (rows.record(connection, name) for name in found)
-                    return transfer.write(to, (pair for one in kept for pair in paired(*one)))
+                    # Whoever takes it may go away, and a cursor must not outlive its connection.
+                    with closing(_everything(connection)) as record:
+                        return transfer.write(to, record)
         raise UsageError(
             f"{self.name}: there is no account yet, so there is nothing to export",
             hint="The first run opens the accounts, and `dp-release open` does.",
@@ -226,6 +237,12 @@ class Ledger:
             if old is not None:
                 self._carry(connection, old, terms, now)
 
+    def notice(self, account: str, body: Notice, now: datetime, *, job: str | None) -> Entry:
+        """Tells readers of an account's pages something, of one that was replaced as well."""
+        with self._database.writing() as connection:
+            head = self._found(account, queries.head(connection, account, lock=True))
+            return Writer(connection, head).note("notice", body, now, job=job)
+
     def describe(self, account: str, about: About, now: datetime) -> None:
         """Records what pages say of the account, if it is not what they say already."""
         with self._database.reading() as connection:
@@ -237,19 +254,21 @@ class Ledger:
 
     def _carry(self, connection: Connection, old: Head, terms: Terms, now: datetime) -> None:
         writer = Writer(connection, self._writable(connection, terms.account))
-        events = queries.events(connection, old.terms.account)
+        events, charge = _carried(connection, old, terms)
         if events is not None:
-            alike = (old.terms.accountant, old.terms.order) == (terms.accountant, terms.order)
             reason = f"spent by the account {old.terms.account!r}, which this one replaces"
-            writer.record(events, reason, now, at_least=old.last.spent if alike else NOTHING)
-        for job, halt in queries.halted(connection, old.terms.account).items():
+            writer.record(events, reason, now, at_least=charge)
+        for job, halt in old.halted.items():
             writer.note(halt.kind, Decision.model_validate(halt.body), now, job=job)
 
     @contextmanager
-    def writing(self, account: str) -> Iterator[Writer]:
-        """A transaction under the lock; it commits on leaving, and is undone by any error."""
-        with self.writing_all([account]) as writers:
-            yield writers[account]
+    def writing(self, account: str, asked: Asked | None = None) -> Iterator[Writer]:
+        """A transaction under the lock; it commits on leaving, and is undone by any error.
+
+        ``asked`` as for ``looking``.
+        """
+        with self._database.writing() as connection:
+            yield Writer(connection, self._writable(connection, account, asked))
 
     @contextmanager
     def writing_all(self, accounts: Iterable[str]) -> Iterator[dict[str, Writer]]:
@@ -263,16 +282,15 @@ class Ledger:
                 for account in sorted(accounts)
             }
 
-    def _writable(self, connection: Connection, account: str) -> Head:
+    def _writable(self, connection: Connection, account: str, asked: Asked | None = None) -> Head:
         """An account under the lock; raises UsageError where another has taken it over.
 
         Else the spend that was taken over, and what is spent after, would not add up.
         """
-        head = self._found(account, queries.head(connection, account, lock=True))
-        heir = queries.replacement(connection, account)
-        if heir is not None:
+        head = self._found(account, queries.head(connection, account, asked, lock=True))
+        if head.heir is not None:
             raise UsageError(
-                f"account {account!r} is closed: {heir!r} has taken over its spend",
+                f"account {account!r} is closed: {head.heir!r} has taken over its spend",
                 hint="What it published stays. Nothing was charged.",
             )
         return head
@@ -286,6 +304,26 @@ class Ledger:
 def _add_account(connection: Connection, name: str) -> None:
     key = secrets.token_hex(32)
     connection.execute(insert(schema.accounts).values(account=name, sampling_key=key))
+
+
+def _carried(connection: Connection, old: Head, terms: Terms) -> tuple[Event | None, Charge]:
+    """All that an account has spent, and what it is charged to one that replaces it."""
+    events = queries.events(connection, old.terms.account)
+    if events is None:
+        return None, NOTHING
+    cost = terms.budget.charge(events)
+    if (old.terms.accountant, old.terms.order) != (terms.accountant, terms.order):
+        return events, cost
+    # Where both count alike, not less than the old one counted, rounding by rounding.
+    spent = old.last.spent
+    return events, Charge(max(cost.units, spent.units), max(cost.delta0, spent.delta0))
+
+
+def _everything(connection: Connection) -> Generator[tuple[Line, Content | None], None, None]:
+    for name in queries.names(connection):
+        lines, contents = rows.record(connection, name)
+        with closing(lines), closing(contents):
+            yield from paired(lines, contents)
 
 
 def _checked(

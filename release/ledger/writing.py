@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from sqlalchemy import Connection
@@ -32,6 +32,7 @@ from release.ledger.records import (
     EntryKind,
     Record,
     Release,
+    halted,
 )
 from release.specs import Job
 from release.windows import Window
@@ -46,12 +47,9 @@ class View:
 
     connection: Connection
     head: Head
-    of_job: dict[str, int] = field(default_factory=dict)
-    """What each job that was asked for has spent."""
 
-    def settlement(self, job: str, window: Window) -> Entry | None:
-        """The entry that released or refused this window, if one has."""
-        return queries.settlement(self.connection, self.head.terms.account, job, window)
+    def __post_init__(self) -> None:
+        self._of_job = dict(self.head.of_job)
 
     def remembered(self) -> list[Entry]:
         """What was charged as spent before this ledger kept count."""
@@ -59,14 +57,10 @@ class View:
 
     def job_spent(self, job: str) -> int:
         """What one job's charges add up to, in whole units."""
-        if job not in self.of_job:
+        if job not in self._of_job:
             spent = queries.job_spent(self.connection, self.head.terms.account, job)
-            self.of_job[job] = spent
-        return self.of_job[job]
-
-    def halted(self) -> dict[str, Entry]:
-        """The jobs that are paused or retired, by name, each with the entry that says so."""
-        return queries.halted(self.connection, self.head.terms.account)
+            self._of_job[job] = spent
+        return self._of_job[job]
 
     def stopped_by(self, job: str, charge: Charge, *, job_cap: int) -> Stop | None:
         """The filter: which of the account's budget and the job's share refuses the charge.
@@ -169,18 +163,8 @@ class Writer(View):
         if type(body) is not KINDS[kind].body:
             raise TypeError(f"an entry of kind {kind} does not say {type(body).__name__}")
         if kind in DECISIONS and job is not None:
-            self._check_may_follow(kind, job)
+            check_may_follow(kind, job, self.head.halted.get(job))
         return self._append(self._next(kind, body, now, job))
-
-    def _check_may_follow(self, decision: EntryKind, job: str) -> None:
-        last = self.halted().get(job)
-        state = None if last is None else HALTS[last.kind]
-        if decision not in MAY_FOLLOW[state]:
-            since = "" if last is None else f" since {last.charged_at:%Y-%m-%d}"
-            raise UsageError(
-                f"job {job!r} is {state or 'not paused'}{since}",
-                hint=f"{'That is final. ' if state == 'retired' else ''}Nothing was written.",
-            )
 
     def _admitted(self, event: Event, at_least: Charge = NOTHING) -> Charge:
         cost = self.head.terms.budget.charge(event)
@@ -204,7 +188,19 @@ class Writer(View):
 
     def _append(self, entry: Entry, content: str | None = None) -> Entry:
         written = rows.append(self.connection, entry, content)
-        self.head = replace(self.head, last=written)
+        known = (*self.head.halted.values(), written)
+        self.head = replace(self.head, last=written, halted=halted(known))
         if entry.job is not None:
-            self.of_job[entry.job] = entry.job_spent
+            self._of_job[entry.job] = entry.job_spent
         return written
+
+
+def check_may_follow(decision: EntryKind, job: str, last: Entry | None) -> None:
+    """Raises UsageError where a decision may not follow the one by which a job is halted."""
+    state = None if last is None else HALTS[last.kind]
+    if decision not in MAY_FOLLOW[state]:
+        since = "" if last is None else f" since {last.charged_at:%Y-%m-%d}"
+        raise UsageError(
+            f"job {job!r} is {state or 'not paused'}{since}",
+            hint=f"{'That is final. ' if state == 'retired' else ''}Nothing was written.",
+        )

@@ -111,8 +111,8 @@ def published(accounts: Sequence[Account]) -> tuple[Published, ...]:
     """
     charged = sorted(
         (
-            (entry.charged_at, account.terms.account, entry.seq, account, about, later, entry)
-            for account in accounts
+            (entry.charged_at, generation, entry.seq, account, about, later, entry)
+            for generation, account in enumerate(_successive(accounts))
             for entry, about, later in _described(account)
             if entry.seq in account.releases
         ),
@@ -130,6 +130,23 @@ def published(accounts: Sequence[Account]) -> tuple[Published, ...]:
         folder = next(each for each in (plain, kind, last) if each not in taken)
         taken[folder] = Published(account, about, entry, release, window, folder, later)
     return tuple(taken.values())
+
+
+def _successive(accounts: Sequence[Account]) -> list[Account]:
+    """The accounts by name, each after the one that it replaces.
+
+    An account that replaces another opens at no earlier time than the other's last entry, so of
+    entries of one time those of the replaced account are the earlier ones.
+    """
+    replaces = {account.terms.account: account.terms.replaces for account in accounts}
+
+    def line(account: Account) -> list[str]:
+        names = [account.terms.account]
+        while (before := replaces.get(names[0])) is not None and before not in names:
+            names.insert(0, before)
+        return names
+
+    return sorted(accounts, key=line)
 
 
 def _described(account: Account) -> Iterator[tuple[Entry, About, tuple[Entry, ...]]]:

@@ -155,10 +155,19 @@ class ThresholdView:
 
 
 @dataclass(frozen=True)
+class LinkView:
+    """Another account; ``href`` is None where it has no page here."""
+
+    name: str
+    href: str | None
+
+
+@dataclass(frozen=True)
 class OverdraftView:
     """That a correction showed more to be spent than the budget allows.
 
-    What was spent is ``epsilon`` at ``delta``, and ``factor`` its e^ε.
+    What was spent is ``epsilon`` at ``delta``, and ``factor`` its e^ε; ``heir`` is the account
+    that has replaced it.
     """
 
     day: str
@@ -167,6 +176,29 @@ class OverdraftView:
     epsilon: str
     delta: str
     factor: str | None
+    heir: LinkView | None = None
+
+
+@dataclass(frozen=True)
+class BrokenView:
+    """That the promise of an earlier account, ``epsilon`` at ``delta``, was not kept."""
+
+    account: LinkView
+    epsilon: str
+    delta: str
+    overdrawn: OverdraftView
+
+
+@dataclass(frozen=True)
+class Succession:
+    """The account whose spend an account contains, and the one that contains its own.
+
+    ``broken`` are the promises that were not kept of all that it contains, the nearest first.
+    """
+
+    replaces: LinkView | None = None
+    replaced_by: LinkView | None = None
+    broken: tuple[BrokenView, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -209,6 +241,8 @@ class AccountView:
     head: str
     updated: str
     overdrawn: OverdraftView | None
+    succession: Succession = Succession()
+    """Of the account as it stands."""
 
 
 @dataclass(frozen=True)
@@ -421,14 +455,6 @@ class CurveView:
 
 
 @dataclass(frozen=True)
-class LinkView:
-    """Another account; ``href`` is None where it has no page here."""
-
-    name: str
-    href: str | None
-
-
-@dataclass(frozen=True)
 class AccountPage:
     """``account.html``: the budget page."""
 
@@ -443,8 +469,6 @@ class AccountPage:
     halts: tuple[HaltView, ...]
     notices: tuple[NoticeView, ...]
     entries: tuple[EntryView, ...]
-    replaces: LinkView | None
-    replaced_by: LinkView | None
     conversions: tuple[Conversion, ...]
     """By every formula, the account's own first."""
     comparison: tuple[Comparison, ...]

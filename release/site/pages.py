@@ -27,12 +27,12 @@ from release.site.contexts import (
     JobPage,
     JobView,
     Line,
-    LinkView,
     ReleasePage,
 )
 from release.site.entries import entries
 from release.site.guarantee import guarantee
 from release.site.spending import Spending
+from release.site.successions import Successions
 
 UNTITLED = "dp-release"
 
@@ -76,6 +76,11 @@ class Site:
         """What the records say of jobs and to readers."""
         return afterwards.Remarks(self.accounts)
 
+    @cached_property
+    def successions(self) -> Successions:
+        """Which account contains which."""
+        return Successions(self.accounts)
+
     def jobs(self) -> tuple[str, ...]:
         """The names of all jobs that the record names, in order."""
         named = {entry.job for account in self.accounts for entry in account.entries}
@@ -85,7 +90,7 @@ class Site:
         return IndexPage(
             frame=self._frame(""),
             jobs=tuple(self._job(name, "") for name in self.jobs()),
-            accounts=tuple(views.account(account, "") for account in self.accounts),
+            accounts=tuple(self.successions.account(account, "") for account in self.accounts),
             notices=self.remarks.notices(""),
         )
 
@@ -96,7 +101,7 @@ class Site:
             frame=self._frame(up),
             job=job,
             accounts=tuple(
-                views.account(account, up)
+                self.successions.account(account, up)
                 for account in self.accounts
                 if account.terms.account in job.accounts
             ),
@@ -137,7 +142,7 @@ class Site:
             guarantee=guarantee(each, self.remarks, up),
             corrected=afterwards.corrected(each, up),
             understated=afterwards.understated(each, up),
-            overdrawn=views.overdraft(each.account, up),
+            overdrawn=self.successions.overdraft(each.account, up),
             notices=self.remarks.notices(up, job=each.job),
         )
 
@@ -149,7 +154,7 @@ class Site:
         refused = sorted({e.job for e in charged if e.kind == "refusal" and e.job})
         return AccountPage(
             frame=self._frame(up),
-            account=views.account(account, up),
+            account=self.successions.account(account, up),
             neighbouring=account.terms.neighbouring,
             time_zone=account.terms.time_zone,
             opened_at=views.instant(account.opened_at),
@@ -159,7 +164,6 @@ class Site:
             halts=self.remarks.halts(up, account=account.terms.account),
             notices=self.remarks.notices(up, account=account.terms.account),
             entries=tuple(entries(account, links, up)),
-            **self._replacements(account, up),
             conversions=tuple(
                 sorted(spending.conversions, key=lambda e: e.name != account.terms.accountant)
             ),
@@ -175,20 +179,6 @@ class Site:
                 f"{charged[-1].seq}" if charged else "",
             ),
         )
-
-    def _replacements(self, account: Account, up: str) -> dict[str, LinkView | None]:
-        """The account that this one replaces, and the one that replaces it."""
-        terms = account.terms
-        after = (e.terms.account for e in self.accounts if e.terms.replaces == terms.account)
-        return {
-            "replaces": self._account_link(terms.replaces, up),
-            "replaced_by": self._account_link(next(after, None), up),
-        }
-
-    def _account_link(self, name: str | None, up: str) -> LinkView | None:
-        if name is None:
-            return None
-        return LinkView(name, up + link(account_folder(name)) if name in self.spendings else None)
 
     def _job(self, name: str, up: str) -> JobView:
         found = [each for each in self.outcomes if each.job == name]

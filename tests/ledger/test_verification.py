@@ -19,7 +19,7 @@ from pydantic import ValidationError
 
 from release.accounting import Gaussian, Laplace, Spend
 from release.errors import LedgerError
-from release.ledger import rows, schema, texts
+from release.ledger import order, rows, schema, texts
 from release.ledger.chain import Content, Line, canonical, digest, entry_hash, line_hash
 from release.ledger.kinds import Decision, Notice
 from release.ledger.order import EDITED, INSERTED, REPLACED
@@ -201,6 +201,22 @@ def test_entries_that_changed_places(shop: Place, one: int, other: int, found: S
 def test_an_entry_that_was_moved_up(record: Record) -> None:
     places = {NOTICE: ELSEWHERE, **{seq: seq + 1 for seq in range(ELSEWHERE, NOTICE)}}
     assert record.renumbered(places).said() == [(ELSEWHERE, moved(NOTICE))]
+
+
+def test_a_huge_row_that_was_put_in_does_not_stall_the_search(
+    record: Record, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hashed: list[int] = []
+
+    def counted(line: Line, seq: int) -> str | None:
+        hashed.append(len(line.body))
+        return line_hash(line, seq)
+
+    monkeypatch.setattr(order, "line_hash", counted)
+    huge = json.dumps({"text": "x" * (order.LOOKED_THROUGH // 4)})
+    assert record.changed(ELSEWHERE, body=huge).said()[0] == (ELSEWHERE, EDITED)
+    # As often as it may be looked for, and a few times for what stands around it.
+    assert sum(size > 1_000_000 for size in hashed) < 20
 
 
 @pytest.mark.parametrize("seq", [4, 9, 11])
@@ -582,6 +598,20 @@ def test_an_account_that_lost_its_row(shop: Place) -> None:
     said = [(one.seq, one.what) for one in found.verify()[1]]
     found.close()
     assert said == [(1, "the account is missing from the table of accounts")]
+
+
+def test_a_result_of_an_account_that_never_was(place: Place) -> None:
+    opening = funded("zcdp")
+    found = opened(place, opening=opening)
+    release(found, week(0), plan(job(), opening))
+    place.lift_rules()
+    stray = {**place.sql("SELECT * FROM releases")[0], "account": "nobody"}
+    names = ", ".join(stray)
+    values = ", ".join(f":{name}" for name in stray)
+    place.sql(f"INSERT INTO releases ({names}) VALUES ({values})", stray)  # noqa: S608
+    said = [(one.account, one.what) for one in found.verify()[1]]
+    found.close()
+    assert said == [("nobody", "the account has no entry")]
 
 
 @pytest.mark.parametrize("number", ['"4"', "4.0", "true"])

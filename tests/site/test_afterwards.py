@@ -56,6 +56,12 @@ def notes(name: str, files: dict[str, bytes] = FILES) -> list[str]:
     return [each.text() for each in page.all("div") if each.attrs.get("class") in apart]
 
 
+def earlier(name: str, files: dict[str, bytes] = FILES) -> list[str]:
+    """The notices that are folded away, in their order."""
+    page = read(files[f"{name}/index.html".lstrip("/")])
+    return [each.text() for folded in page.all("details") for each in folded.all("li")]
+
+
 def document(name: str, files: dict[str, bytes] = FILES) -> Any:
     return json.loads(files[name])
 
@@ -262,7 +268,7 @@ def test_an_overdrawn_account_has_nothing_left_and_no_bar_leaves_its_place() -> 
     page = read(FILES["accounts/visits/index.html"])
     said = page.text()
     assert "spent ε = 1.1340 (at δ = 1e-6), which is more than 1 (at δ = 1e-6)" in said
-    assert "of the budget is left 0.0 %" in said
+    assert "of the cap on ε(α*) is left 0.0 %" in said
     assert "125.0 % of the cap on ε(α*) is spent" in said
     assert "Left ε(α*) = 0" in said
     for each in page.all("rect", "line", "polyline", "polygon"):
@@ -304,7 +310,7 @@ def test_the_most_that_can_be_counted_can_be_shown(accountant: str) -> None:
         body={"format": 1, "amends": 3, "reason": "almost no noise"},
     )
     files = render([book.account()], templates=None)
-    assert "of the budget is left" in words("accounts/ratings", files)
+    assert re.search(r"of the cap on \S+ is left 0.0 %", words("accounts/ratings", files))
     assert document("accounts/ratings/ledger.json", files)["filter"]["left"] == 0
 
 
@@ -336,12 +342,33 @@ def test_notices_stand_at_the_top_of_the_pages_that_they_concern() -> None:
         " misspelt; its numbers are right. (the record)"
     )
 
-    def at(name: str) -> list[str]:
-        return [each for each in notes(name) if each.startswith("Notice")]
+    def at(name: str) -> tuple[list[str], list[str]]:
+        return [each for each in notes(name) if each.startswith("Notice")], earlier(name)
 
-    assert at("") == at("accounts/ratings") == [two, one]
-    assert at("jobs/category-ratings") == at("jobs/category-ratings/2026-01-12") == [two]
-    assert at("jobs/top-products") == at("jobs/stays") == at("accounts/visits") == []
+    assert at("") == at("accounts/ratings") == ([two], [one])
+    assert at("jobs/category-ratings") == at("jobs/category-ratings/2026-01-12") == ([two], [])
+    assert at("jobs/top-products") == at("jobs/stays") == at("accounts/visits") == ([], [])
+
+
+def test_of_many_notices_the_newest_stands_and_none_is_lost() -> None:
+    book = one_release()
+    for number in range(30):
+        book.note("notice", Notice(text=f"Notice {number}"), MEAN if number % 2 else None)
+    files = render([book.account()], templates=None)
+    for name, said in (
+        ("", range(29, -1, -1)),
+        ("accounts/ratings", range(29, -1, -1)),
+        (f"jobs/{MEAN}", range(29, 0, -2)),
+        (f"jobs/{MEAN}/2026-01-05", range(29, 0, -2)),
+    ):
+        shown = [*notes(name, files), *earlier(name, files)]
+        assert [int(re.findall(r": Notice (\d+) ", each)[0]) for each in shown] == list(said)
+        assert len(notes(name, files)) == 1
+        (folded,) = read(files[f"{name}/index.html".lstrip("/")]).all("details")
+        assert "open" not in folded.attrs
+        (summary,) = folded.all("summary")
+        assert summary.text() == f"{len(said) - 1} earlier notices"
+        assert len(folded.all("a")) == len(said) - 1
 
 
 def test_the_newest_notice_of_all_accounts_comes_first() -> None:
@@ -350,10 +377,11 @@ def test_the_newest_notice_of_all_accounts_comes_first() -> None:
     new.describe(licence="CC0")
     new.note("notice", Notice(text="second"))
     files = render([old.account(), new.account()], templates=None)
-    assert [each.split(": ")[1] for each in notes("", files)] == [
+    assert [each.split(": ")[1] for each in [*notes("", files), *earlier("", files)]] == [
         "second (the record)",
         "first (the record)",
     ]
+    assert "1 earlier notice Notice of" in words("", files)
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ import io
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import PurePosixPath
 from urllib.parse import unquote, urljoin
@@ -411,6 +412,27 @@ def test_a_window_of_another_kind_leaves_the_earlier_address_alone() -> None:
     root = "jobs/category-ratings/2026-01-05"
     assert folders == [root, f"{root}-day", f"{root}-day-ratings-5"]
     assert "Week 2026-W02" in words(f"{root}/index.html", files)
+
+
+def test_an_account_that_replaces_another_takes_none_of_its_addresses() -> None:
+    """Though by its name it comes first, and a clock that went back gave both one time."""
+    old = Book("ratings")
+    old.release(mean_release(means(), 0), week(0))
+    first = render([old.account()], templates=None)
+    heir = Book("heir")
+    heir.release(mean_release(means(), 0), week(0))
+    found = heir.account()
+    found = replace(
+        found,
+        terms=found.terms.model_copy(update={"replaces": "ratings"}),
+        entries=tuple(
+            replace(one, charged_at=old.entries[-1].charged_at) for one in found.entries
+        ),
+    )
+    both = render([found, old.account()], templates=None)
+    table = "jobs/category-ratings/2026-01-05/data.csv"
+    assert both[table] == first[table]
+    assert table.replace("2026-01-05", "2026-01-05-week") in both
 
 
 def test_two_accounts_can_hold_releases_of_one_job() -> None:
