@@ -41,7 +41,7 @@ NARROWEST_BOUNDS = Fraction(1, 2**40)
 LEAST_RHO = Decimal("1e-9")
 # So that no number is slow to compute with or overflows a double, nor a difference of two.
 LARGEST_EXPONENT = 100
-MOST_DIGITS = 100
+MOST_DIGITS = 1000
 # A cap of this many ε still fits the ledger's 64-bit units of 1e-12.
 MAX_EPSILON = 10**6
 

@@ -105,7 +105,7 @@ BAD_JOBS = {
     "schedule-missing": ("schedule", "is missing", '"daily", "weekly"'),
     "schedule-not-allowed": ("schedule", "is 'fortnightly'", '"daily", "weekly"'),
     "share-above-one": ("noise.share", "is 1.01", SHARE),
-    "share-of-too-many-digits": ("noise.share", "(more than 100 digits)", SHARE),
+    "share-of-too-many-digits": ("noise.share", "(more than 1000 digits)", SHARE),
     "share-text": ("noise.share", "is 'half' (not a number)", SHARE),
     "share-too-small": ("noise.share", f"is 1E-999999999 ({SIZE})", SHARE),
     "share-zero": ("noise.share", "is 0", SHARE),

@@ -46,11 +46,7 @@ class Database(ABC):
 
     @abstractmethod
     def format_of(self, connection: Connection) -> str | None:
-        """The format of the ledger that is found; None where it is none.
-
-        A transaction asks it first: what the database needs to be told for the transaction is
-        told on the same way.
-        """
+        """The format of the ledger that is found; None where it is none."""
 
     @abstractmethod
     def lock_openings(self, connection: Connection) -> None:

@@ -12,20 +12,20 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 
-from sqlalchemy import URL, Connection, Engine, create_engine, text
+from sqlalchemy import URL, Connection, Engine, create_engine, event, text
 from sqlalchemy.exc import DBAPIError, ProgrammingError
 
 from release.errors import BusyError, ConfigError, Fault, LedgerError, ReleaseError, StorageError
 from release.ledger import schema
-from release.ledger.database import NOT_INTACT, Database, lay_out
+from release.ledger.database import NOT_INTACT, Database, lay_out, stored_format
 from release.ledger.rules import postgresql_triggers
 
 UNDEFINED_TABLE = "42P01"
 # lock_not_available, deadlock_detected; too_many_connections and cannot_connect_now come before
 # anything is done.
 BUSY = {"55P03", "40P01", "53300", "57P03"}
-SETTINGS = (
-    "set_config('search_path', :path, true), set_config('lock_timeout', :wait, true),"
+SETTINGS = text(
+    "SELECT set_config('search_path', :path, true), set_config('lock_timeout', :wait, true),"
     " set_config('synchronous_commit', 'on', true)"
 )
 
@@ -47,14 +47,6 @@ class PostgreSQL(Database):
         self._address = address
         self._schema = schema_name
         self._there = False
-        said = f'SELECT version_num FROM "{schema_name}".{schema.version.name}'  # noqa: S608
-        self._told = text(f"SELECT {SETTINGS}")
-        self._format_and_told = text(f"SELECT ({said}), {SETTINGS}")
-        self._settings = {
-            "path": f'"{schema_name}", pg_temp',
-            # 0 would mean no limit.
-            "wait": f"{max(1, round(wait * 1000))}ms",
-        }
 
     def exists(self) -> bool:
         """Whether the schema holds a ledger's tables."""
@@ -67,7 +59,6 @@ class PostgreSQL(Database):
     def create(self) -> None:
         """New tables, and their schema if it is missing, in one transaction."""
         with self.writers.begin() as connection:
-            connection.execute(self._told, self._settings)
             self.lock_openings(connection)
             if self._holds_ledger(connection):
                 return
@@ -85,12 +76,11 @@ class PostgreSQL(Database):
     def format_of(self, connection: Connection) -> str | None:
         """What the tables say."""
         try:
-            found: str | None = connection.scalar(self._format_and_told, self._settings)
+            return stored_format(connection)
         except ProgrammingError as error:
             if getattr(error.orig, "sqlstate", None) != UNDEFINED_TABLE:
                 raise
-            return None
-        return found
+        return None
 
     def lock_openings(self, connection: Connection) -> None:
         """A lock that goes with the transaction; a row that is not there yet has none."""
@@ -99,7 +89,6 @@ class PostgreSQL(Database):
 
     def lock_tables(self, connection: Connection) -> None:
         """First where each transaction looks first, so that none has begun by another format."""
-        connection.execute(self._told, self._settings)
         tables = ", ".join([schema.version.name, *schema.APPEND_ONLY])
         connection.execute(text(f"LOCK TABLE {tables} IN ACCESS EXCLUSIVE MODE"))
 
@@ -147,10 +136,21 @@ class PostgreSQL(Database):
         return self._engine("READ COMMITTED", read_only=False)
 
     def _engine(self, isolation: str, *, read_only: bool) -> Engine:
-        return create_engine(
+        engine = create_engine(
             self._address,
             connect_args={
                 "connect_timeout": max(2, round(self.wait)),
                 "client_encoding": "utf8",
             },
         ).execution_options(isolation_level=isolation, postgresql_readonly=read_only)
+        settings = {
+            "path": f'"{self._schema}", pg_temp',
+            # 0 would mean no limit.
+            "wait": f"{max(1, round(self.wait * 1000))}ms",
+        }
+
+        @event.listens_for(engine, "begin")
+        def begun(connection: Connection) -> None:
+            connection.execute(SETTINGS, settings)
+
+        return engine
