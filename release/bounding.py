@@ -8,25 +8,26 @@ total (its counts, or its scaled sums), in steps of 2^-20. Then
 2. The L2 norm of v(u) is at most ``sensitivity(contribution)``.
 
 Proof of 1. Every step below is a function of one row, or an aggregate within one unit; only the
-last adds up units, and adding integers is exact in any order. Of 2, for ``clip``: in each group
-the count is w = min(n, R) and the sum s has abs(s) <= w on the scale where a row counts at most
-1. With q = Σ w², either q <= R²·G and the norm is at most R·√G, or everything is multiplied by
-k·2^-20 <= R·√G / √q. For ``sample`` at most G groups are left, each with abs(s) <= w <= R. Each
-truncation is toward zero and lowers a norm or leaves it. The one floating-point step, k, has a
-relative error below 1e-15, and the sensitivity a slack of 1e-9. The whole argument, with the
-ranges that keep every step within 64 bits, is in docs/guarantee.md.
+last adds up units, and adding integers is exact in any order. Of 2, for ``clip``: let N be
+``max_norm``, or R·√G without it. In each group the count is w = min(n, R) and the sum s has
+abs(s) <= w on the scale where a row counts at most 1. With q = Σ w², either q <= N² and the norm
+is at most N, or everything is multiplied by k·2^-20 <= N / √q. For ``sample`` at most G groups
+are left, each with abs(s) <= w <= R. Each truncation is toward zero and lowers a norm or leaves
+it. The one floating-point step, k, has a relative error below 1e-15, and the sensitivity a slack
+of 1e-9. The whole argument, with the ranges that keep every step within 64 bits, is in
+docs/guarantee.md.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
-import unicodedata
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from release.sources import Rows, fence
-from release.specs import LATTICE_BITS, ONE, Contribution, Scale
+from release.sources import Rows, double, fence, key_column
+from release.specs import LATTICE_BITS, ONE, Contribution, Key, Scale, spellings, texts_of
 from release.windows import Window
 
 if TYPE_CHECKING:
@@ -42,27 +43,29 @@ MOST_ROWS = 2**32
 
 
 def sensitivity(contribution: Contribution) -> int:
-    """The most, in L2 norm and lattice steps, that one unit can change a total: R·√G, rounded up.
+    """The most, in L2 norm and lattice steps, that one unit can change a total, rounded up.
 
-    The same for a count and for a scaled sum, for both kinds of bounding.
+    R·√G, or ``max_norm`` where that is stated; the same for a count and for a scaled sum.
     """
-    row_norm = ONE * contribution.max_rows_per_group * (1 + SLACK)
-    return math.isqrt(math.ceil(row_norm * row_norm * contribution.max_groups)) + 1
+    square = contribution.norm_squared * (ONE * (1 + SLACK)) ** 2
+    return math.isqrt(math.ceil(square)) + 1
 
 
 def totals(
     rows: Rows,
     window: Window,
     *,
-    groups: Sequence[str],
+    groups: Sequence[Key],
     contribution: Contribution,
     scale: Scale | None,
+    names: Sequence[str],
     salt: str,
 ) -> Totals:
     """The exact bounded totals of each group of ``groups``, in lattice steps: for memory only.
 
-    Gives ``count``, and ``sum`` where there is a scale. A group without rows has zeros. ``salt``
-    is what ``sample`` hashes before the unit and the group. Raises SourceError.
+    ``names`` are those wanted: ``count``, and ``sum`` where there is a scale. A group without
+    rows has zeros. ``salt`` is what ``sample`` hashes before the unit and the group. Raises
+    SourceError.
     """
     with fence("bounding", "prepare the totals"):
         listed = _listed(rows.within(window), rows.listing(_spellings(groups)))
@@ -71,7 +74,6 @@ def totals(
             bounded = _clipped(per_group, contribution)
         else:
             bounded = _sampled(per_group, contribution, salt)
-        names = [name for name in ("count", "sum") if name in bounded.columns]
         sums = {name: bounded[name].sum() for name in names}
         expression = bounded.group_by("dp_group").aggregate(**sums)
     found = rows.fetch(expression)
@@ -82,22 +84,24 @@ def totals(
     return exact
 
 
-def _spellings(groups: Sequence[str]) -> dict[str, Sequence[Any]]:
-    """Each way that a listed name may be written, with the place of its group in the list."""
+def _spellings(groups: Sequence[Key]) -> dict[str, Sequence[Any]]:
+    """Each way that a listed group may be written, with its place in the list."""
     place = {
-        spelling: index
-        for index, name in enumerate(groups)
-        for spelling in (
-            name,
-            unicodedata.normalize("NFC", name),
-            unicodedata.normalize("NFD", name),
-        )
+        written: index
+        for index, key in enumerate(groups)
+        for written in itertools.product(*map(spellings, texts_of(key)))
     }
-    return {"dp_spelling": list(place), "dp_group": list(place.values())}
+    columns = zip(*place, strict=True)
+    return {
+        **{f"dp_spelling_{i}": column for i, column in enumerate(columns)},
+        "dp_group": list(place.values()),
+    }
 
 
 def _listed(table: ir.Table, listing: ir.Table) -> ir.Table:
-    return table.inner_join(listing, table.dp_key == listing.dp_spelling)
+    parts = range(len(listing.columns) - 1)
+    same = [table[key_column(i)] == listing[f"dp_spelling_{i}"] for i in parts]
+    return table.inner_join(listing, same)
 
 
 def _per_unit_and_group(table: ir.Table, most: int, scale: Scale | None) -> ir.Table:
@@ -114,8 +118,9 @@ def _per_unit_and_group(table: ir.Table, most: int, scale: Scale | None) -> ir.T
 
 
 def _scaled(value: ir.Column, scale: Scale) -> ir.Column:
-    clamped = value.clip(scale.lower, scale.upper)
-    return truncate((clamped - scale.centre) / scale.half * float(ONE)).clip(-ONE, ONE)
+    clamped = value.clip(double(scale.lower), double(scale.upper))
+    share = (clamped - double(scale.centre)) / double(scale.half)
+    return truncate(share * float(ONE)).clip(-ONE, ONE)
 
 
 def _cut(total: ir.Column, rows: ir.Column, most: int) -> ir.Column:
@@ -133,12 +138,13 @@ def _clipped(table: ir.Table, contribution: Contribution) -> ir.Table:
     """Everything that a unit did, shrunk until its norm is within the bound."""
     import ibis
 
-    most, groups = contribution.max_rows_per_group, contribution.max_groups
+    norm = contribution.norm_squared
     weight = table.dp_weight
     square = (weight * weight).sum().over(ibis.window(group_by="dp_unit"))
     table = table.mutate(dp_square=square)
-    shrink = truncate(ONE * (most * math.sqrt(groups)) / table.dp_square.cast("float64").sqrt())
-    factor = ibis.ifelse(table.dp_square <= most * most * groups, ONE, shrink)
+    shrink = truncate(double(ONE * math.sqrt(norm)) / table.dp_square.cast("float64").sqrt())
+    # Squares are whole, so at most the norm's square means at most its floor.
+    factor = ibis.ifelse(table.dp_square <= math.floor(norm), ONE, shrink)
     table = table.mutate(dp_factor=factor)
     columns = {"count": table.dp_weight * table.dp_factor}
     if "dp_sum" in table.columns:

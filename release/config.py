@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import csv
 import difflib
-import io
 import os
 import re
 import tomllib
@@ -21,7 +19,8 @@ from pydantic import BaseModel, Field, ValidationError
 from pydantic_core import ErrorDetails
 
 from release.errors import ConfigError, Fault
-from release.specs import Dataset, Job, Line, Project, Spec
+from release.groups import Lists
+from release.specs import LEVELS, Dataset, Job, Line, Project, Spec
 
 PROJECT_FILE = "dp-release.toml"
 LEDGER_VARIABLE = "DP_RELEASE_LEDGER"
@@ -64,7 +63,8 @@ def read(folder: Path, environment: Mapping[str, str] | None = None) -> Files:
     address = (os.environ if environment is None else environment).get(LEDGER_VARIABLE)
     document = _with_ledger(document, address, faults)
     top = _model(_ProjectFile, document, PROJECT_FILE, faults)
-    jobs = list(_jobs(folder, _sources(document, folder), faults))
+    lists = Lists(folder, _sources(document, folder))
+    jobs = list(_jobs(folder, lists, _level(document), faults))
     if top is not None:
         faults += [*_across(top, jobs, folder), *_exposed(top, folder)]
     if faults or top is None:
@@ -88,15 +88,27 @@ def _resolved(folder: Path, name: str) -> Path:
     return Path(os.path.realpath(folder / name))
 
 
-def _jobs(folder: Path, private: set[Path], faults: list[Fault]) -> Iterator[Job | None]:
+def _level(document: Mapping[str, Any] | None) -> dict[str, Any]:
+    """The level of intervals that jobs have where they do not say another."""
+    project = document.get("project") if document else None
+    level = project.get("level") if isinstance(project, dict) else None
+    # One that is wrong is the project file's fault, and not each job's too.
+    return (
+        {"level": level} if isinstance(level, Decimal) and LEVELS[0] <= level <= LEVELS[1] else {}
+    )
+
+
+def _jobs(
+    folder: Path, lists: Lists, level: dict[str, Any], faults: list[Fault]
+) -> Iterator[Job | None]:
     for path in sorted((folder / JOBS_FOLDER).glob("*.toml")):
         file = f"{JOBS_FOLDER}/{path.name}"
         if not NAME.fullmatch(path.stem):
             faults.append(Fault(file, "", "the file's name is the job's name", NAME_RULE))
         document = _toml(folder, file, faults)
         if document is not None:
-            _listed(document, folder, file, private, faults)
-            document = _with_name(document, path.stem, (file, "name"), faults)
+            _listed(document, file, lists, faults)
+            document = {**level, **_with_name(document, path.stem, (file, "name"), faults)}
         yield _model(Job, document, file, faults)
 
 
@@ -151,51 +163,29 @@ def _with_ledger(
     return {**document, "project": {**project, "ledger": address}}
 
 
-def _listed(
-    document: dict[str, Any], folder: Path, file: str, private: set[Path], faults: list[Fault]
-) -> None:
-    """Puts the names that a group file holds in the place of its path."""
+def _listed(document: dict[str, Any], file: str, lists: Lists, faults: list[Fault]) -> None:
+    """Puts the names that a list's file holds in the place of its path."""
     statistic = document.get("statistic")
     if not isinstance(statistic, dict):
         return
     if "groups_file" in statistic:
         allowed = 'name the file in `groups`, as in groups = "products.csv"'
         faults.append(Fault(file, "statistic.groups_file", "is an unknown key", allowed))
-    if not isinstance(statistic.get("groups"), str):
+    if "groups" not in statistic:
         return
-    listing = statistic["groups"]
     try:
-        names = _names(folder / listing, statistic.get("by"), private)
-    except (OSError, ValueError, csv.Error) as error:
-        found = str(error) if isinstance(error, ValueError) else f"{listing!r} cannot be read"
-        allowed = "must be a list, a .txt file of one name a line, or a .csv file with a header"
-        faults.append(Fault(file, "statistic.groups", found, allowed))
+        names, listing = lists.groups(statistic["groups"], statistic.get("by"))
+    except ValueError as error:
+        allowed = (
+            "must be a list, a .txt file of one name a line, a .csv file with a header, or a "
+            "table with one of these for each column of `by`"
+        )
+        faults.append(Fault(file, "statistic.groups", str(error), allowed))
         # A stand-in, so that the job's other faults are still found; the job is never used.
-        names = ["-"]
-    document["statistic"] = {**statistic, "groups": names, "groups_file": listing}
-
-
-def _names(path: Path, column: Any, private: set[Path]) -> list[str]:
-    # Groups are published as they are listed, and quoted by faults.
-    if Path(os.path.realpath(path)) in private:
-        raise ValueError(f"{path.name!r} is the source of a dataset, whose rows are private")
-    if path.suffix not in {".txt", ".csv"}:
-        raise ValueError(f"{path.name!r} is neither a .txt nor a .csv file")
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError:
-        raise ValueError(f"{path.name!r} is not UTF-8 text") from None
-    if path.suffix == ".txt":
-        names = [line for line in text.split("\n") if line.strip()]
-    else:
-        header, *rows = list(csv.reader(io.StringIO(text, newline=""))) or [[]]
-        if column not in header and len(header) != 1:
-            raise ValueError(f"{path.name!r} has no column {column!r}")
-        place = header.index(column) if column in header else 0
-        names = [row[place] for row in rows if len(row) > place]
-    if not names:
-        raise ValueError(f"{path.name!r} holds no name")
-    return names
+        by = statistic.get("by")
+        names, listing = [["-"] * len(by) if isinstance(by, list) else "-"], None
+    statistic = {**statistic, "groups": names}
+    document["statistic"] = statistic | ({"groups_file": listing} if listing else {})
 
 
 def _model(
@@ -279,7 +269,7 @@ def _walk(
 def _models_in(annotation: Any) -> list[type[BaseModel]]:
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return [annotation]
-    if get_origin(annotation) in {Union, UnionType, Annotated}:
+    if get_origin(annotation) in {Union, UnionType, Annotated, tuple}:
         return [model for part in get_args(annotation) for model in _models_in(part)]
     return []
 

@@ -24,7 +24,7 @@ from release.ledger.store import Ledger
 from release.mechanisms import RHO, GaussianMechanism, calibrated
 from release.noise import Sampler
 from release.specs import LATTICE_BITS, Job
-from release.statistics import LEVEL, STATISTICS, Statistic
+from release.statistics import STATISTICS, Statistic
 from release.windows import Window
 
 # Enough whole units for every total of a release to get one.
@@ -51,18 +51,18 @@ class Plan:
     def published(self, totals: Totals, sampler: Sampler) -> Release:
         """Draws the noise and makes the release. From the draw on, nothing here can fail."""
         noisy = self.mechanism.noisy(totals, sampler)
-        sigma = self.mechanism.sigma
+        job, sigma, level = self.job, self.mechanism.sigma, float(self.job.level)
         return Release(
             software=Software(name="dp-release", version=__version__),
-            job=self.job,
+            job=job,
             mechanism=Mechanism(
                 lattice_bits=LATTICE_BITS,
                 sensitivity=self.mechanism.sensitivity,
                 sigma=dict(sigma),
-                level=LEVEL,
+                level=level,
             ),
             noisy=noisy,
-            table=self.statistic.table(self.job.statistic, noisy, sigma, LEVEL),
+            table=self.statistic.table(job.statistic, noisy, sigma, level, job.publish),
         )
 
 
@@ -94,7 +94,8 @@ def plan(job: Job, terms: Terms, *, units: int | None = None) -> Plan:
         units = per_release_charge(terms.cap, share, job.noise.releases or 1)
     units = max(units, LEAST_CHARGE)
     statistic = STATISTICS[job.statistic.kind]
-    mechanism = calibrated(sensitivity(job.contribution), units, statistic.split, order=order)
+    split = statistic.split(job.statistic)
+    mechanism = calibrated(sensitivity(job.contribution), units, split, order=order)
     if mechanism is None:
         raise ConfigError(
             [

@@ -7,6 +7,7 @@ on which the budget will stop.
 from __future__ import annotations
 
 import heapq
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -23,7 +24,6 @@ from release.errors import ConfigError, UsageError
 from release.ledger.records import Terms
 from release.pipeline import LEAST_CHARGE, Plan, plan
 from release.specs import ONE, Job
-from release.statistics import LEVEL, STATISTICS
 from release.windows import Window
 
 MOST_WINDOWS = 520
@@ -150,15 +150,29 @@ def smallest_reliable(one: Plan) -> int | None:
     return high
 
 
+def split(one: Plan) -> dict[str, float]:
+    """The part of ρ that each total gets."""
+    return {name: float(part) for name, part in one.statistic.split(one.job.statistic).items()}
+
+
+def norms(one: Plan) -> tuple[float, float]:
+    """The norm that one unit's weights are shrunk to, and what it would be without ``max_norm``.
+
+    At the same cost the noise is in proportion to it.
+    """
+    bounds = one.job.contribution
+    without = bounds.model_copy(update={"max_norm": None})
+    return math.sqrt(bounds.norm_squared), math.sqrt(without.norm_squared)
+
+
 def sigmas(one: Plan) -> dict[str, float]:
     """The noise on each total, in the statistic's own units."""
-    measured = STATISTICS[one.job.statistic.kind].measured(one.job.statistic)
+    measured = one.statistic.measured(one.job.statistic)
     unit = {"count": 1.0, "sum": measured[1].half if measured else 1.0}
     return {name: sigma / ONE * unit[name] for name, sigma in one.mechanism.sigma.items()}
 
 
 def half_widths(one: Plan, sizes: Sequence[int]) -> dict[int, float | None]:
     """Half the length of the interval for each size of group; None where none is published."""
-    spec = one.job.statistic
-    statistic = STATISTICS[spec.kind]
-    return {size: statistic.half_width(spec, one.mechanism.sigma, LEVEL, size) for size in sizes}
+    spec, sigma, level = one.job.statistic, one.mechanism.sigma, float(one.job.level)
+    return {size: one.statistic.half_width(spec, sigma, level, size) for size in sizes}

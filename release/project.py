@@ -24,7 +24,7 @@ from release.ledger.writing import check_may_follow
 from release.noise import Sampler, gaussian
 from release.pipeline import Plan, Settled
 from release.planning import Position, Step
-from release.sources import Rows, open_rows
+from release.sources import Rows, Wanted, open_rows
 from release.specs import Dataset, Job
 from release.statistics import STATISTICS
 from release.windows import Window, due, following
@@ -470,7 +470,8 @@ class Project:
         return (w for w in due(job.window, job.start, zone, now) if w not in settled)
 
     def _totals(self, job: Job, window: Window, key: str) -> Totals:
-        measured = STATISTICS[job.statistic.kind].measured(job.statistic)
+        statistic = STATISTICS[job.statistic.kind]
+        measured = statistic.measured(job.statistic)
         with self._rows(job) as rows:
             return totals(
                 rows,
@@ -478,19 +479,16 @@ class Project:
                 groups=job.statistic.groups,
                 contribution=job.contribution,
                 scale=measured and measured[1],
+                names=tuple(statistic.split(job.statistic)),
                 salt=f"{key}|{job.dataset}|{job.name}|{window.name}",
             )
 
     def _rows(self, job: Job) -> AbstractContextManager[Rows]:
         dataset = self.files.dataset_of(job)
         measured = STATISTICS[job.statistic.kind].measured(job.statistic)
-        return open_rows(
-            dataset,
-            self.files.folder,
-            by=job.statistic.by,
-            value=measured and measured[0],
-            frame=self._frames.get(dataset.name),
-        )
+        wanted = Wanted(job.statistic.columns, measured and measured[0], job.statistic.where)
+        frame = self._frames.get(dataset.name)
+        return open_rows(dataset, self.files.folder, wanted, frame=frame)
 
     def _about(self, dataset: Dataset) -> About:
         project = self.files.project

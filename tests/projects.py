@@ -70,6 +70,12 @@ def leaderboard_job(**changes: Any) -> Table:
     return mean_job(title="Most rated", **{"statistic": statistic, **changes})
 
 
+def count_job(**changes: Any) -> Table:
+    """The weekly count of each category's ratings; changes are to the statistic."""
+    statistic = {"kind": "count", "by": "category", "groups": GROUPS, **changes}
+    return mean_job(title="Ratings", statistic=statistic)
+
+
 def write_project(
     folder: Path,
     *,

@@ -7,19 +7,25 @@ only where the design asks for one double-precision step.
 from __future__ import annotations
 
 import hashlib
+import itertools
 import math
 import unicodedata
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
+from fractions import Fraction
 from functools import cache
+from typing import Any
 
 GRID = 2**20
 ASCII_WHITE_SPACE = " \t\n\v\f\r"
 
 Vector = Mapping[tuple[str, int], int]
 """What one unit adds: (name of the total, place of the group in its list) to lattice steps."""
+Key = str | tuple[str, ...]
+Rule = tuple[str, str, Any]
+"""A column, an operator, and the value or list of values that it compares with."""
 
 
 @dataclass(frozen=True)
@@ -27,16 +33,22 @@ class Row:
     """An event as it is in the source: any part may be missing."""
 
     unit: str | int | None
-    key: str | None
+    key: str | tuple[str | None, ...] | None
     time: datetime | None
     value: float | None = None
+    marks: Mapping[str, Any] = field(default_factory=dict)
+    """What is in the columns that rules look at."""
 
 
 @dataclass(frozen=True)
 class Asked:
-    """The public parameters; ``bounds`` is None where only rows are counted."""
+    """The public parameters; ``bounds`` is None where only rows are counted.
 
-    groups: tuple[str, ...]
+    ``norm`` is None where nothing but R and G bounds a unit's norm, and ``around_zero`` says
+    that values are scaled as for a sum.
+    """
+
+    groups: tuple[Key, ...]
     start: datetime
     end: datetime
     R: int
@@ -44,6 +56,14 @@ class Asked:
     bounding: str
     bounds: tuple[float, float] | None
     salt: str
+    where: tuple[Rule, ...] = ()
+    norm: Fraction | None = None
+    around_zero: bool = False
+
+    @property
+    def square(self) -> Fraction:
+        """The square of the greatest norm."""
+        return Fraction(self.R**2 * self.G) if self.norm is None else self.norm**2
 
 
 def vectors(rows: Iterable[Row], asked: Asked) -> dict[str | int, Vector]:
@@ -62,10 +82,13 @@ def vector(unit: str | int, rows: Iterable[Row], asked: Asked) -> Vector:
         group = place(row.key, asked.groups)
         if group is None or row.time is None or not asked.start <= row.time < asked.end:
             continue
+        if not all(passes(row.marks[column], sign, than) for column, sign, than in asked.where):
+            continue
         if asked.bounds is None:
             terms[group].append(0)
         elif row.value is not None and math.isfinite(row.value):
-            terms[group].append(on_grid(row.value, *asked.bounds))
+            scaled = on_grid(row.value, *asked.bounds, around_zero=asked.around_zero)
+            terms[group].append(scaled)
     counts = {group: min(len(mine), asked.R) for group, mine in terms.items()}
     sums = {group: cut(sum(mine), len(mine), asked.R) for group, mine in terms.items()}
     if asked.bounding == "sample":
@@ -73,36 +96,75 @@ def vector(unit: str | int, rows: Iterable[Row], asked: Asked) -> Vector:
         counts = {group: w * GRID for group, w in counts.items() if group in kept}
         sums = {group: s for group, s in sums.items() if group in kept}
     else:
-        k = factor(sum(w * w for w in counts.values()), asked.R, asked.G)
+        k = factor(sum(w * w for w in counts.values()), asked.square)
         counts = {group: w * k for group, w in counts.items()}
         sums = {group: toward_zero(s * k, GRID) for group, s in sums.items()}
     named = {"count": counts} if asked.bounds is None else {"count": counts, "sum": sums}
     return {(name, group): x for name, part in named.items() for group, x in part.items()}
 
 
-def place(key: str | None, groups: tuple[str, ...]) -> int | None:
+COMPARED: Mapping[str, Callable[[float, float], bool]] = {
+    "<": lambda x, y: x < y,
+    "<=": lambda x, y: x <= y,
+    ">": lambda x, y: x > y,
+    ">=": lambda x, y: x >= y,
+}
+
+
+def passes(found: Any, sign: str, than: Any) -> bool:
+    """Whether what is in a row's column satisfies a rule; nothing there satisfies none."""
+    if isinstance(found, str):
+        found = found.strip(ASCII_WHITE_SPACE)
+    if found is None or found == "" or (isinstance(found, float) and not math.isfinite(found)):
+        return False
+    if sign in COMPARED:
+        return COMPARED[sign](float(found), float(than))
+    among = than if sign in {"in", "not in"} else [than]
+    return any(same(found, each) for each in among) == (sign in {"=", "in"})
+
+
+def same(found: Any, than: Any) -> bool:
+    """Texts as written, in NFC or in NFD; numbers as doubles; truth values as they are."""
+    if isinstance(than, str):
+        return found in forms(than.strip(ASCII_WHITE_SPACE))
+    return bool(found == than if isinstance(than, bool) else float(found) == float(than))
+
+
+def place(key: str | tuple[str | None, ...] | None, groups: tuple[Key, ...]) -> int | None:
     """Which listed group a key names: as it is written, in NFC or in NFD, and in no other way."""
-    return spellings(groups).get((key or "").strip(ASCII_WHITE_SPACE))
+    return spellings(groups).get(
+        tuple((part or "").strip(ASCII_WHITE_SPACE) for part in parts(key))
+    )
+
+
+def parts(key: str | Sequence[str | None] | None) -> Sequence[str | None]:
+    """A key as one text for each of its columns."""
+    return [key] if key is None or isinstance(key, str) else key
 
 
 @cache
-def spellings(groups: tuple[str, ...]) -> Mapping[str, int]:
+def spellings(groups: tuple[Key, ...]) -> Mapping[tuple[str, ...], int]:
     """Each way in which a listed group may be written, and the group's place in the list."""
     return {
-        form: index
-        for index, name in enumerate(groups)
-        for form in (
-            name,
-            unicodedata.normalize("NFC", name),
-            unicodedata.normalize("NFD", name),
-        )
+        written: index
+        for index, key in enumerate(groups)
+        for written in itertools.product(*(forms(part or "") for part in parts(key)))
     }
 
 
-def on_grid(x: float, lower: float, upper: float) -> int:
-    """A value clamped, centred, scaled to [-1, 1], and cut to the grid toward zero."""
-    half = (upper - lower) / 2
-    scaled = (min(max(x, lower), upper) - (lower + half)) / half * GRID
+def forms(name: str) -> tuple[str, str, str]:
+    """A name in the ways in which it may be written."""
+    return name, unicodedata.normalize("NFC", name), unicodedata.normalize("NFD", name)
+
+
+def on_grid(x: float, lower: float, upper: float, *, around_zero: bool = False) -> int:
+    """A value clamped, scaled to [-1, 1], and cut to the grid toward zero.
+
+    The bounds become -1 and 1, or around zero the one further from it does.
+    """
+    half = max(abs(lower), abs(upper)) if around_zero else (upper - lower) / 2
+    centre = 0.0 if around_zero else lower + half
+    scaled = (min(max(x, lower), upper) - centre) / half * GRID
     return min(max(math.trunc(scaled), -GRID), GRID)
 
 
@@ -111,11 +173,11 @@ def cut(total: int, n: int, R: int) -> int:
     return total if n <= R else toward_zero(total * R, n)
 
 
-def factor(q: int, R: int, G: int) -> int:
+def factor(q: int, square: Fraction | int) -> int:
     """What a unit with Σw² = q is multiplied by, in steps of 2^-20."""
-    if q <= R * R * G:
+    if q <= square:
         return GRID
-    return math.trunc(GRID * (R * math.sqrt(G)) / math.sqrt(q))
+    return math.trunc(GRID * math.sqrt(square) / math.sqrt(q))
 
 
 def sampled(unit: str | int, groups: Iterable[int], asked: Asked) -> list[int]:

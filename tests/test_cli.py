@@ -17,8 +17,10 @@ import pytest
 
 from release.ledger.records import Account
 from release.project import open_project
+from release.specs import label
 from tests.command import Done, dp_release
 from tests.projects import (
+    GROUPS,
     START,
     after_weeks,
     leaderboard_job,
@@ -72,10 +74,46 @@ def published_rows(folder: Path, job: str = "mean", window: date = START) -> lis
 
 def stored_values(folder: Path) -> list[tuple[str, float | None]]:
     ((_, release),) = account(folder).releases.items()
-    return sorted((row.group, row.value) for row in release.table.rows)
+    return sorted((label(row.group), row.value) for row in release.table.rows)
 
 
 # ---------------------------------------------------------------------------- a good run
+
+
+RATED = {"by": "category", "groups": GROUPS, "value": "rating", "bounds": [1, 5]}
+KINDS = {
+    "units": {"kind": "count", "by": "category", "groups": GROUPS, "of": "units"},
+    "sums": {
+        **RATED,
+        "kind": "sum",
+        "by": ["category", "rating"],
+        "groups": {"category": GROUPS, "rating": [1, 5]},
+        "where": [{"column": "rating", "operator": ">", "value": 1}],
+    },
+    "best": {**RATED, "kind": "leaderboard", "of": "mean", "top": 2},
+    "mean": {**RATED, "kind": "mean", "prior_mean": 4},
+}
+
+
+def test_every_kind_of_statistic_is_planned_published_and_not_published_twice(
+    tmp_path: Path,
+) -> None:
+    noise = {"releases": 4, "share": Decimal("0.25")}
+    jobs = {name: mean_job(statistic=one, noise=noise) for name, one in KINDS.items()}
+    write_project(tmp_path, jobs=jobs, project={"level": Decimal("0.8")})
+    assert dp_release(tmp_path, "check").code == 0
+    planned = dp_release(tmp_path, "plan", "--group-size", "100", "--json").document
+    assert {job["level"] for job in planned["jobs"]} == {0.8}
+    assert dp_release(tmp_path, "run", "--now", after_weeks(1)).code == 0
+    shown = {name: published_rows(tmp_path, name) for name in KINDS}
+    assert [row["group"] for row in shown["sums"]] == [[g, r] for g in GROUPS for r in ("1", "5")]
+    assert sorted(row["group"] for row in shown["best"]) == sorted(GROUPS)
+    page = (tmp_path / "site" / "jobs" / "units" / str(START) / "index.html").read_text("utf-8")
+    assert "noise\nintervals at 80 %" in page
+    again = dp_release(tmp_path, "run", "--now", after_weeks(1), "--json")
+    assert again.document["releases"] == []
+    assert {name: published_rows(tmp_path, name) for name in KINDS} == shown
+    assert dp_release(tmp_path, "ledger", "verify").code == 0
 
 
 def test_a_new_project_runs_and_publishes_nothing_twice(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@ wrong in one way, is named after it, and gives the one fault that stands here.""
 
 from __future__ import annotations
 
+import json
 import shutil
 import tempfile
 from decimal import Decimal
@@ -15,8 +16,16 @@ from hypothesis import strategies as st
 
 from release.config import LEDGER_VARIABLE, PROJECT_FILE, Files, read
 from release.errors import ConfigError, Fault
+from release.specs import ASCII_SPACE, Condition, Job, label
 from tests.command import dp_release
-from tests.projects import GROUPS, leaderboard_job, mean_job, toml, write_project
+from tests.projects import (
+    GROUPS,
+    count_job,
+    leaderboard_job,
+    mean_job,
+    toml,
+    write_project,
+)
 
 CORPUS = Path(__file__).parent / "jobs"
 
@@ -27,10 +36,17 @@ LIST = "a list, a .txt file"
 GROUP_LIST = "a public list of distinct names"
 COUNT = "a whole number from 1 to 1048576"
 FIRST = "the first date of the first window, from 1900-01-01 to 2199-12-31"
-KIND = 'kind = "mean" or kind = "leaderboard"'
+KIND = 'kind = "count", "sum", "mean" or "leaderboard"'
 SENSE = "beyond all sense"
 COLUMN = "the name of a column"
 SHARE = "a number above 0 and at most 1"
+LEVEL = "a number from 0.5 to 0.9999"
+COMPARED = "a number for <, <=, > and >=; a text, a number or a truth value for = and !=; a list"
+NORM = "a number from 1 to below max_rows_per_group times the square root of max_groups"
+PRIOR = "about where means lie, within the bounds"
+COUNT_SHARE = "the count's part of ρ, above 0 and below 1"
+WHERE = 'a list of tables such as { column = "age", operator = ">=", value = 18 }'
+MEASURES = '`value` and `bounds` are needed for of = "mean", and only there'
 NOISE = "a table such as { releases = 10, share = 0.5 }"
 
 # The file's name: the key at fault, part of what was found, part of what is allowed.
@@ -39,7 +55,7 @@ BAD_JOBS = {
     "bounds-infinite": ("statistic.bounds.1", "is Infinity", BOUNDS),
     "bounds-missing": ("statistic.bounds", "is missing", BOUNDS),
     "bounds-nan": ("statistic.bounds.0", "is NaN", BOUNDS),
-    "bounds-of-a-leaderboard": ("statistic.bounds", "unknown key", "by, groups, kind, origin"),
+    "bounds-of-a-leaderboard-of-counts": ("statistic", MEASURES, KIND),
     "bounds-of-one": ("statistic.bounds.1", "is missing", BOUNDS),
     "bounds-of-three": ("statistic.bounds", "is a list of 3", BOUNDS),
     "bounds-one-number": ("statistic.bounds", "is 5", BOUNDS),
@@ -48,32 +64,144 @@ BAD_JOBS = {
     "bounds-too-large": ("statistic.bounds.1", f"is 1E+309 ({SIZE})", BOUNDS),
     "bounds-true": ("statistic.bounds.0", "is false (not a number)", BOUNDS),
     "by-empty": ("statistic.by", f"is '' {LINE}", COLUMN),
+    "by-empty-in-a-list": ("statistic.by", "empty, or holds a control", COLUMN),
+    "by-empty-list": (
+        "statistic.by",
+        "neither the name of a column nor a list of such names",
+        COLUMN,
+    ),
     "by-missing": ("statistic.by", "is missing", COLUMN),
+    "by-number-in-a-list": (
+        "statistic.by",
+        "neither the name of a column nor a list of such names",
+        COLUMN,
+    ),
+    "by-twice": ("statistic.by", "names a column twice", COLUMN),
     "contribution-missing": ("contribution", "is missing", "max_rows_per_group = 1"),
+    "count-of-people": ("statistic.of", "is 'people'", '"rows" or "units"'),
+    "count-of-units-with-several-rows": (
+        "contribution",
+        "a count of units needs max_rows_per_group = 1",
+        "max_rows_per_group = 1",
+    ),
+    "count-share-one": ("statistic.count_share", "is 1", COUNT_SHARE),
+    "count-share-text": ("statistic.count_share", "is 'half' (not a number)", COUNT_SHARE),
+    "count-share-zero": ("statistic.count_share", "is 0", COUNT_SHARE),
+    "count-with-a-value": (
+        "statistic.value",
+        "is an unknown key",
+        "known here are by, groups, kind, of",
+    ),
     "dataset-missing": ("dataset", "is missing", "the name of a [dataset.…]"),
     "dataset-unknown": ("dataset", "no account covers 'rating'", f"{PROJECT_FILE}: ratings"),
     "digits-beyond-all-sense": ("", SENSE, "mend"),
     "groups-empty": ("statistic.groups", "is a list of 0", GROUP_LIST),
     "groups-file-key": ("statistic.groups_file", "unknown key", "`groups`, as in groups ="),
-    "groups-file-malformed": ("statistic.groups", "malformed.csv' cannot be read", LIST),
+    "groups-file-malformed": ("statistic.groups", "'malformed.csv' is not CSV", LIST),
     "groups-file-missing": ("statistic.groups", "'groups/absent.csv' cannot be read", LIST),
     "groups-file-not-utf-8": ("statistic.groups", "'latin-1.txt' is not UTF-8 text", LIST),
     "groups-file-of-another-kind": ("statistic.groups", "neither a .txt nor a .csv", LIST),
     "groups-file-twice": ("statistic.groups", "names 'Tea' twice", GROUP_LIST),
+    "groups-file-with-a-column-twice": (
+        "statistic.groups",
+        "'column-twice.csv' has several columns 'city'",
+        LIST,
+    ),
+    "groups-file-with-a-short-line": (
+        "statistic.groups",
+        "'short.csv' has a line that ends before its last name",
+        LIST,
+    ),
     "groups-file-without-names": ("statistic.groups", "holds no name", LIST),
     "groups-file-without-the-column": ("statistic.groups", "has no column 'category'", LIST),
+    "groups-file-without-the-second-column": (
+        "statistic.groups",
+        "'one-of-two.csv' has no column 'city'",
+        LIST,
+    ),
     "groups-missing": ("statistic.groups", "is missing", GROUP_LIST),
     "groups-nameless": ("statistic.groups", "holds an empty name", GROUP_LIST),
+    "groups-nameless-in-one-of-two-columns": (
+        "statistic.groups",
+        "holds an empty name",
+        GROUP_LIST,
+    ),
+    "groups-nested-in-names": (
+        "statistic.groups.0",
+        "neither a text nor a whole number",
+        GROUP_LIST,
+    ),
     "groups-of-numbers-with-a-point": ("statistic.groups.1", "is 1.5", GROUP_LIST),
+    "groups-of-one-name-for-two-columns": (
+        "statistic.groups",
+        "holds a group that has not one name for each column of `by`",
+        GROUP_LIST,
+    ),
+    "groups-of-three-names-for-two-columns": (
+        "statistic.groups",
+        "holds a group that has not one name for each column of `by`",
+        GROUP_LIST,
+    ),
+    "groups-of-two-names-for-one-column": (
+        "statistic.groups",
+        "holds a group that has not one name for each column of `by`",
+        GROUP_LIST,
+    ),
     "groups-one-number": ("statistic.groups", "is 7", GROUP_LIST),
+    "groups-table-for-one-column": (
+        "statistic.groups",
+        "a table of lists is for several columns, and `by` names one",
+        LIST,
+    ),
+    "groups-table-of-a-number": (
+        "statistic.groups",
+        "the table of lists holds something that is no list",
+        LIST,
+    ),
+    "groups-table-of-a-table": (
+        "statistic.groups",
+        "the table of lists holds something that is no list",
+        LIST,
+    ),
+    "groups-table-too-large": (
+        "statistic.groups",
+        "the lists together make 1050625 groups, more than 1048576",
+        LIST,
+    ),
+    "groups-table-with-a-name-twice": ("statistic.groups", "names 'Tea / Oslo' twice", GROUP_LIST),
+    "groups-table-with-an-empty-list": ("statistic.groups", "is a list of 0", GROUP_LIST),
+    "groups-table-with-another-column": (
+        "statistic.groups",
+        "the table of lists has one for 'town', which `by` is without",
+        LIST,
+    ),
+    "groups-table-without-a-column": (
+        "statistic.groups",
+        "the table of lists has none for 'city' of `by`",
+        LIST,
+    ),
     "groups-true": ("statistic.groups.1", "is true", GROUP_LIST),
     "groups-twice": ("statistic.groups", "names 'Tea' twice", GROUP_LIST),
     "groups-twice-as-number-and-text": ("statistic.groups", "names '7' twice", GROUP_LIST),
     "groups-twice-but-for-spaces": ("statistic.groups", "names 'Tea' twice", GROUP_LIST),
     "groups-twice-in-nfc-and-nfd": ("statistic.groups", "twice", GROUP_LIST),
+    "groups-twice-of-two-columns": ("statistic.groups", "names 'Tea / Lyon' twice", GROUP_LIST),
+    "groups-txt-for-two-columns": (
+        "statistic.groups",
+        "'names.txt' has one name a line, and `by` names 2",
+        LIST,
+    ),
     "key-twice": ("", "is not TOML: Cannot overwrite a value (at line 21", "mend the syntax"),
     "kind-missing": ("statistic.kind", "is missing", KIND),
     "kind-unknown": ("statistic.kind", "is 'median'", KIND),
+    "leaderboard-of-means-without-bounds": ("statistic", MEASURES, KIND),
+    "leaderboard-of-means-without-value": ("statistic", MEASURES, KIND),
+    "leaderboard-of-sums": ("statistic.of", "is 'sum'", '"count" or "mean"'),
+    "level-nan": ("level", "is NaN", LEVEL),
+    "level-percent": ("level", "is 95", LEVEL),
+    "level-text": ("level", "is '95 %' (not a number)", LEVEL),
+    "level-too-high": ("level", "is 0.99991", LEVEL),
+    "level-too-low": ("level", "is 0.49", LEVEL),
     "lower-above-upper": ("statistic.bounds", "not below the upper", BOUNDS),
     "lower-is-upper": ("statistic.bounds", "not below the upper", BOUNDS),
     "max-groups-beyond-all-sense": ("contribution.max_groups", "a very large number", COUNT),
@@ -82,6 +210,28 @@ BAD_JOBS = {
     "max-groups-true": ("contribution.max_groups", "is true", COUNT),
     "max-groups-with-a-point": ("contribution.max_groups", "is 3.0", COUNT),
     "max-groups-zero": ("contribution.max_groups", "is 0", COUNT),
+    "max-norm-below-one": ("contribution.max_norm", "is 0.999", NORM),
+    "max-norm-infinite": ("contribution.max_norm", "is Infinity", NORM),
+    "max-norm-nan": ("contribution.max_norm", "is NaN", NORM),
+    "max-norm-negative": ("contribution.max_norm", "is -2", NORM),
+    "max-norm-text": ("contribution.max_norm", "is '2' (not a number)", NORM),
+    "max-norm-too-large": (
+        "contribution.max_norm",
+        "is 4.0 (would change nothing: the other bounds are tighter)",
+        NORM,
+    ),
+    "max-norm-true": ("contribution.max_norm", "is true (not a number)", NORM),
+    "max-norm-where-a-unit-has-one-row": (
+        "contribution.max_norm",
+        "is 1 (would change nothing: the other bounds are tighter)",
+        NORM,
+    ),
+    "max-norm-with-sample": (
+        "contribution.max_norm",
+        'is 2 (goes with bounding = "clip" alone)',
+        NORM,
+    ),
+    "max-norm-zero": ("contribution.max_norm", "is 0", NORM),
     "max-rows-missing": ("contribution.max_rows_per_group", "is missing", COUNT),
     "max-rows-negative": ("contribution.max_rows_per_group", "is -1", COUNT),
     "max-rows-too-many": ("contribution.max_rows_per_group", "is 1048577", COUNT),
@@ -92,6 +242,29 @@ BAD_JOBS = {
     "not-toml": ("", "is not TOML: Invalid value (at line 1, column 12)", "mend the syntax"),
     "number-beyond-all-sense": ("", SENSE, "mend"),
     "origin-empty": ("statistic.origin", f"is '' {LINE}", "known without the data"),
+    "prior-mean-and-count-share": (
+        "statistic.prior_mean",
+        "is 4 (`count_share` already says how to split ρ: give one of them)",
+        PRIOR,
+    ),
+    "prior-mean-nan": ("statistic.prior_mean", "is NaN", PRIOR),
+    "prior-mean-of-a-count": (
+        "statistic.prior_mean",
+        "is an unknown key",
+        "known here are by, groups, kind, of",
+    ),
+    "prior-mean-outside-of-the-bounds": (
+        "statistic.prior_mean",
+        "is 5.01 (outside of the bounds)",
+        PRIOR,
+    ),
+    "publish-number": ("publish.rounded", "is 1", "true or false"),
+    "publish-text": ("publish", "is 'all'", "{ nonnegative = false }"),
+    "publish-unknown-key": (
+        "publish.non_negative",
+        "is an unknown key",
+        "did you mean `nonnegative`?",
+    ),
     "releases-and-rho": ("noise", "exactly one of `releases` and `rho`", NOISE),
     "releases-text": ("noise.releases", "is '10'", "a whole number of releases"),
     "releases-true": ("noise.releases", "is true", "a whole number of releases"),
@@ -99,8 +272,8 @@ BAD_JOBS = {
     "rho-infinite": ("noise.rho", "is Infinity", "a number"),
     "rho-nan": ("noise.rho", "is NaN", "a number"),
     "rho-negative": ("noise.rho", "is -0.01", "a number"),
-    "rho-too-little": ("noise.rho", "is 9.99E-10", "a number, at least 1E-9"),
     "rho-too-large": ("noise.rho", f"is 1E+999999 ({SIZE})", "a number"),
+    "rho-too-little": ("noise.rho", "is 9.99E-10", "a number, at least 1E-9"),
     "rho-zero": ("noise.rho", "is 0.0", "a number"),
     "schedule-missing": ("schedule", "is missing", '"daily", "weekly"'),
     "schedule-not-allowed": ("schedule", "is 'fortnightly'", '"daily", "weekly"'),
@@ -118,6 +291,8 @@ BAD_JOBS = {
     "start-with-a-time": ("start", "is 2026-01-05 00:00:00", FIRST),
     "statistic-missing": ("statistic", "is missing", KIND),
     "statistic-text": ("statistic", "is 'mean'", KIND),
+    "sum-without-bounds": ("statistic.bounds", "is missing", BOUNDS),
+    "sum-without-value": ("statistic.value", "is missing", COLUMN),
     "title-empty": ("title", f"is ' ' {LINE}", "one line"),
     "title-missing": ("title", "is missing", "one line"),
     "title-nested-in-keys": ("title", "is a table", "one line"),
@@ -136,6 +311,78 @@ BAD_JOBS = {
     "unknown-key-in-statistic": ("statistic.clamp", "unknown key", "known here are bounds, by"),
     "value-list": ("statistic.value", "is a list of 1", COLUMN),
     "value-missing": ("statistic.value", "is missing", COLUMN),
+    "where-column-empty": ("statistic.where.0.column", f"is ' ' {LINE}", COLUMN),
+    "where-column-missing": ("statistic.where.0.column", "is missing", COLUMN),
+    "where-list-after-equals": ("statistic.where.0.value", "a list after '='", COMPARED),
+    "where-list-after-less": ("statistic.where.0.value", "a list after '<'", COMPARED),
+    "where-list-empty": ("statistic.where.0.value", "an empty list", COMPARED),
+    "where-list-mixed": ("statistic.where.0.value", "a list of more than one sort", COMPARED),
+    "where-list-nested": (
+        "statistic.where.0.value",
+        "neither a text, a number nor a truth value",
+        COMPARED,
+    ),
+    "where-list-of-numbers-and-truth": (
+        "statistic.where.0.value",
+        "a list of more than one sort",
+        COMPARED,
+    ),
+    "where-no-list-after-in": ("statistic.where.0.value", "is 18 (no list after 'in')", COMPARED),
+    "where-not-a-list": ("statistic.where", "is a table", WHERE),
+    "where-operator-missing": ("statistic.where.0.operator", "is missing", '"=", "!="'),
+    "where-operator-unknown": ("statistic.where.0.operator", "is 'like'", '"=", "!="'),
+    "where-text": ("statistic.where.0", "is 'age >= 18'", WHERE),
+    "where-text-has-no-order": (
+        "statistic.where.0.value",
+        "is 'Oslo' (no number after '<')",
+        COMPARED,
+    ),
+    "where-truth-has-no-order": (
+        "statistic.where.0.value",
+        "is true (no number after '>=')",
+        COMPARED,
+    ),
+    "where-unknown-key": (
+        "statistic.where.0.colunm",
+        "is an unknown key",
+        "did you mean `column`?",
+    ),
+    "where-value-beyond-all-sense": (
+        "statistic.where.0.value",
+        f"is 1E+999999 ({SIZE})",
+        COMPARED,
+    ),
+    "where-value-date": (
+        "statistic.where.0.value",
+        "neither a text, a number nor a truth value",
+        COMPARED,
+    ),
+    "where-value-empty": (
+        "statistic.where.0.value",
+        "is ' ' (an empty text, which no row has)",
+        COMPARED,
+    ),
+    "where-value-infinite": (
+        "statistic.where.0.value",
+        "is -Infinity (not a number)",
+        COMPARED,
+    ),
+    "where-value-missing": ("statistic.where.0.value", "is missing", COMPARED),
+    "where-value-nan": (
+        "statistic.where.0.value",
+        "is NaN (not a number)",
+        COMPARED,
+    ),
+    "where-value-table": (
+        "statistic.where.0.value",
+        "neither a text, a number nor a truth value",
+        COMPARED,
+    ),
+    "where-value-too-large": (
+        "statistic.where.0.value",
+        "is 9007199254740992 (not below 2^53 in size)",
+        COMPARED,
+    ),
     "window-missing": ("window", "is missing", '"day" or "week" or "month"'),
     "window-not-allowed": ("window", "is 'fortnight'", '"day" or "week" or "month"'),
 }
@@ -174,11 +421,14 @@ BAD_PROJECTS = {
     "epsilon-too-close-to-zero": (f"{BUDGET}.epsilon", SIZE, EPSILON),
     "epsilon-too-large": (f"{BUDGET}.epsilon", "is 1000001", EPSILON),
     "epsilon-true": (f"{BUDGET}.epsilon", "is true (not a number)", EPSILON),
-    "ledger-with-a-password": ("project.ledger", "is not the address of", ADDRESS),
     "ledger-missing": ("project.ledger", "is missing", ADDRESS),
     "ledger-of-another-kind": ("project.ledger", "is not the address of", ADDRESS),
     "ledger-path": ("project.ledger", "is not the address of", ADDRESS),
+    "ledger-with-a-password": ("project.ledger", "is not the address of", ADDRESS),
     "ledger-without-a-file": ("project.ledger", "is not the address of", ADDRESS),
+    "level-text": ("project.level", "is '0.9' (not a number)", LEVEL),
+    "level-too-high": ("project.level", "is 1", LEVEL),
+    "level-too-low": ("project.level", "is 0.1", LEVEL),
     "name-given": (f"{DATASET}.name", "unknown key", "the name here is 'ratings'"),
     "not-toml": ("", "is not TOML: Expected ']'", "mend the syntax"),
     "number-beyond-all-sense": ("", SENSE, "mend"),
@@ -189,29 +439,29 @@ BAD_PROJECTS = {
     "population-zero": (f"{DATASET}.population", "is 0", "how many units"),
     "project-missing": ("project", "is missing", "title, ledger and site"),
     "reason-of-two-lines": (f"{BUDGET}.reason", LINE, "one line"),
+    "replaced-twice": ("dataset", "2 datasets replace 'orders'", "by one other"),
     "replaces-a-dataset": (
         f"{DATASET}.replaces",
         "is 'visits', which is still",
         "[dataset.visits]",
     ),
-    "replaced-twice": ("dataset", "2 datasets replace 'orders'", "by one other"),
     "replaces-itself": (f"{DATASET}.replaces", "is 'ratings', which is still", "no longer used"),
     "replaces-number": (f"{DATASET}.replaces", "is 1", "the account whose spend"),
+    "replaces-two": (f"{DATASET}.replaces", "is a list of 2", "the account whose spend"),
     "site-among-the-jobs": ("project.site", "is 'jobs/site', which holds", "for the pages alone"),
     "site-holds-a-source": ("project.site", "holds 'site/ratings.parquet'", "the pages alone"),
     "site-holds-the-ledger": ("project.site", "holds 'site/ledger.db'", "for the pages alone"),
     "site-holds-the-project": ("project.site", "holds 'dp-release.toml'", "for the pages alone"),
-    "source-twice-by-another-path": ("dataset", "2 datasets read 'customer_id'", "one dataset"),
-    "table-of-a-file": (f"{DATASET}.table", "holds no tables", "but for a .duckdb file"),
-    "time-format-missing": (f"{DATASET}.time_format", "is missing", "keeps its times as text"),
-    "replaces-two": (f"{DATASET}.replaces", "is a list of 2", "the account whose spend"),
     "site-missing": ("project.site", "is missing", "the folder"),
     "source-missing": (f"{DATASET}.source", "is missing", ".parquet"),
     "source-number": (f"{DATASET}.source", "is 1", ".parquet"),
+    "source-twice-by-another-path": ("dataset", "2 datasets read 'customer_id'", "one dataset"),
+    "table-of-a-file": (f"{DATASET}.table", "holds no tables", "but for a .duckdb file"),
     "threshold-share-nan": (f"{BUDGET}.threshold_share", "is NaN", PART),
     "threshold-share-negative": (f"{BUDGET}.threshold_share", "is -0.1", PART),
     "threshold-share-one": (f"{BUDGET}.threshold_share", "is 1", PART),
     "threshold-share-text": (f"{BUDGET}.threshold_share", "is '0.1' (not a number)", PART),
+    "time-format-missing": (f"{DATASET}.time_format", "is missing", "keeps its times as text"),
     "time-missing": (f"{DATASET}.time", "is missing", "the column"),
     "time-zone-missing": (f"{DATASET}.time_zone", "is missing", ZONE),
     "time-zone-of-the-machine": (f"{DATASET}.time_zone", "is 'localtime' (no such", ZONE),
@@ -437,6 +687,103 @@ def test_one_name_may_hold_any_line_break_that_csv_quotes(tmp_path: Path) -> Non
     assert read(tmp_path).jobs[0].statistic.groups == ("two\nlines", "next\u0085line")
 
 
+PAIRS = (("Tea", "Oslo"), ("Tea", "Lyon"), ("7", "Oslo"), ("7", "Lyon"))
+
+
+def read_job(folder: Path, statistic: dict[str, Any], **changes: Any) -> Job:
+    """A job as it is read, and as it comes back from what a ledger keeps of it."""
+    write_project(folder, jobs={"job": mean_job(statistic=statistic, **changes)}, rows=[])
+    (job,) = read(folder).jobs
+    text = json.dumps(job.model_dump(mode="json"))
+    kept = Job.model_validate_json(text, strict=True)
+    assert kept == job
+    # Equal decimals may be written differently.
+    assert str(kept) == str(job)
+    assert json.dumps(kept.model_dump(mode="json")) == text
+    return job
+
+
+@pytest.mark.parametrize(
+    ("groups", "files"),
+    [
+        ([list(pair) for pair in PAIRS], None),
+        ([["Tea", "Oslo"], ["Tea", " Lyon"], [7, "Oslo"], [7, "Lyon"]], None),
+        ({"what": ["Tea", 7], "city": ["Oslo", "Lyon"]}, None),
+        ({"city": "cities.txt", "what": ["Tea", 7]}, "cities.txt"),
+        ({"what": "pairs.csv", "city": "cities.txt"}, "pairs.csv, cities.txt"),
+        ("pairs.csv", "pairs.csv"),
+    ],
+)
+def test_groups_of_several_columns(tmp_path: Path, groups: Any, files: str | None) -> None:
+    (tmp_path / "cities.txt").write_text("Oslo\nLyon\n")
+    lines = [f"{city},,{what} ," for what, city in PAIRS]
+    if isinstance(groups, dict):  # a column's own list has each of its names once
+        lines = ["Oslo,,Tea,", "Lyon,,7,"]
+    (tmp_path / "pairs.csv").write_text("\n".join(["city,more,what,", *lines, "", ""]))
+    statistic = {"kind": "count", "by": ["what", "city"], "groups": groups}
+    found = read_job(tmp_path, statistic).statistic
+    assert (found.by, found.columns) == (("what", "city"), ("what", "city"))
+    assert found.groups == PAIRS
+    assert found.groups_file == files
+    assert [label(key) for key in found.groups[:2]] == ["Tea / Oslo", "Tea / Lyon"]
+
+
+def test_a_list_of_one_column_is_that_column(tmp_path: Path) -> None:
+    found = read_job(tmp_path, {"kind": "count", "by": ["what"], "groups": ["Tea", 7]}).statistic
+    assert (found.by, found.columns, found.groups) == ("what", ("what",), ("Tea", "7"))
+
+
+# ---------------------------------------------------------------------------- conditions
+
+
+def test_conditions_are_read_and_kept_as_they_were_written(tmp_path: Path) -> None:
+    written: list[tuple[str, Any]] = [
+        ("=", " Ko\u0308ln\t"),
+        ("!=", True),
+        ("<", Decimal("0.10")),
+        (">=", -(2**53) + 1),
+        ("<=", Decimal("1E+2")),
+        (">", Decimal("-0.0")),
+        ("in", ["0.10", "true", "1"]),
+        ("not in", [1, Decimal("1.0"), Decimal("1.00")]),
+        ("in", [False]),
+    ]
+    where = [{"column": "mark", "operator": sign, "value": value} for sign, value in written]
+    job = read_job(tmp_path, {**mean_job()["statistic"], "where": where})
+    found = [(one.operator, one.value) for one in job.statistic.where]
+    expected = [(sign, tuple(v) if isinstance(v, list) else v) for sign, v in written]
+    expected[0] = ("=", "Ko\u0308ln")
+    assert found == expected
+    assert [type(each) for _, each in found] == [type(each) for _, each in expected]
+    kinds = [one.kind for one in job.statistic.where]
+    assert kinds == ["text", "truth", *["number"] * 4, "text", "number", "truth"]
+
+
+scalars: st.SearchStrategy[list[Any]] = st.one_of(
+    st.lists(st.decimals(-(2**52), 2**52) | st.integers(-(2**53) + 1, 2**53 - 1), min_size=1),
+    st.lists(st.booleans(), min_size=1),
+    st.lists(st.text().filter(lambda text: text.strip(ASCII_SPACE) != ""), min_size=1),
+)
+
+
+@given(scalars)
+def test_any_condition_comes_back_from_json_exactly(values: list[Any]) -> None:
+    one = Condition(column="mark", operator="not in", value=tuple(values))
+    text = json.dumps(one.model_dump(mode="json"))
+    kept = Condition.model_validate_json(text, strict=True)
+    assert str(kept.value) == str(one.value)
+    assert list(map(type, kept.values)) == list(map(type, one.values))
+
+
+def test_the_level_of_intervals_is_the_project_s_where_a_job_says_none(tmp_path: Path) -> None:
+    own = Decimal("0.8")
+    jobs = {"a": mean_job(), "b": mean_job(level=own)}
+    for said, expected in ((None, "0.95"), ("0.9", "0.9"), ("0.5", "0.5"), ("0.9999", "0.9999")):
+        level = {} if said is None else {"level": Decimal(said)}
+        files = read(write_project(tmp_path, jobs=jobs, rows=[], project=level))
+        assert [job.level for job in files.jobs] == [Decimal(expected), own]
+
+
 # ---------------------------------------------------------------------------- any document
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
@@ -481,7 +828,25 @@ GOOD_PROJECT = {
 }
 
 
-@pytest.mark.parametrize("good", [GOOD_PROJECT, mean_job(), leaderboard_job()])
+PAIRS_JOB = count_job(
+    of="units",
+    by=["category", "city"],
+    groups={"category": GROUPS, "city": ["Oslo", "Lyon"]},
+    where=[
+        {"column": "age", "operator": ">=", "value": 18},
+        {"column": "city", "operator": "in", "value": ["Oslo", "Lyon"]},
+    ],
+)
+PRIOR_JOB = mean_job(
+    statistic={**mean_job()["statistic"], "prior_mean": Decimal("4.1")},
+    contribution={"max_groups": 9, "max_rows_per_group": 2, "max_norm": Decimal("2.5")},
+    publish={"rounded": False},
+    level=Decimal("0.9"),
+)
+GOOD_JOBS = [mean_job(), leaderboard_job(), PAIRS_JOB, PRIOR_JOB]
+
+
+@pytest.mark.parametrize("good", [GOOD_PROJECT, *GOOD_JOBS])
 def test_the_documents_that_are_changed_below_are_good(good: dict[str, Any]) -> None:
     jobs = {} if good is GOOD_PROJECT else {"job": good}
     assert isinstance(outcome(GOOD_PROJECT, jobs), Files)
@@ -508,7 +873,7 @@ def test_any_project_file_gives_specs_or_faults(document: dict[str, Any]) -> Non
 
 
 @settings(deadline=None)
-@given(mutated(mean_job()) | mutated(leaderboard_job()))
+@given(st.one_of(*map(mutated, GOOD_JOBS)))
 def test_any_job_file_gives_specs_or_faults(document: dict[str, Any]) -> None:
     assert outcome(GOOD_PROJECT, {"job": document})
 

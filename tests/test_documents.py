@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
@@ -17,7 +18,21 @@ from pydantic import BaseModel
 from release import accounting, config, shipped
 from release.accounting import EVENTS, Charge, event_from_json
 from release.cli.commands import app
-from release.specs import Budget, Contribution, Dataset, Job, Leaderboard, Mean, Noise, Project
+from release.specs import (
+    Budget,
+    Condition,
+    Contribution,
+    Count,
+    Dataset,
+    Job,
+    Leaderboard,
+    Mean,
+    Noise,
+    Project,
+    Publish,
+    Sum,
+)
+from tests.projects import toml
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
@@ -27,12 +42,16 @@ PREFIXES: dict[type[BaseModel], str] = {
     Dataset: "",
     Budget: "budget.",
     Job: "",
+    Count: "statistic.",
+    Sum: "statistic.",
     Mean: "statistic.",
     Leaderboard: "statistic.",
+    Condition: "statistic.where.",
     Contribution: "contribution.",
     Noise: "noise.",
+    Publish: "publish.",
 }
-TABLES = {"budget", "statistic", "contribution", "noise", "name", "groups_file"}
+TABLES = {"budget", "statistic", "contribution", "noise", "publish", "name", "groups_file"}
 
 
 def keys() -> Iterator[str]:
@@ -78,11 +97,20 @@ def blocks(path: Path, language: str) -> list[str]:
 
 
 def test_the_examples_of_the_reference_are_a_project(tmp_path: Path) -> None:
-    project, job = blocks(DOCS / "jobs.md", "toml")
+    project, job, *changes = blocks(DOCS / "jobs.md", "toml")
     (tmp_path / "jobs").mkdir()
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "shops.csv").write_text("city,shop\nLeeds,North\nLeeds,South\n")
     (tmp_path / "dp-release.toml").write_text(project, encoding="utf-8")
-    (tmp_path / "jobs" / "category-ratings.toml").write_text(job, encoding="utf-8")
-    assert [one.name for one in config.read(tmp_path).jobs] == ["category-ratings"]
+    kinds = []
+    for change in ("", *changes):
+        parts = (tomllib.loads(text, parse_float=Decimal) for text in (job, change))
+        whole = toml({key: value for part in parts for key, value in part.items()})
+        (tmp_path / "jobs" / "category-ratings.toml").write_text(whole, encoding="utf-8")
+        (found,) = config.read(tmp_path).jobs
+        assert found.name == "category-ratings"
+        kinds.append(found.statistic.kind)
+    assert kinds == ["mean", "count", "sum", "leaderboard", "mean"]
 
 
 def test_the_form_of_every_event_is_shown_by_an_example() -> None:

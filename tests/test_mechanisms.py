@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
@@ -18,8 +19,14 @@ from scipy.stats import chi2, ncx2
 from release.accounting import ACCOUNTANTS, RHO_UNITS, Composed, Gaussian
 from release.mechanisms import GaussianMechanism, calibrated
 from release.noise import MAX_SIGMA, gaussian
+from release.specs import Mean
 from release.statistics import STATISTICS
 
+MEAN = dict(
+    STATISTICS["mean"].split(
+        Mean(by="g", groups=("a",), value="v", bounds=(Decimal(1), Decimal(5)))
+    )
+)
 ONE_TOTAL = {"count": Fraction(1)}
 EVEN = {"count": Fraction(1, 2), "sum": Fraction(1, 2)}
 # The greatest sensitivity that one unit of ρ can still pay for.
@@ -43,7 +50,7 @@ def splits(draw: st.DrawFn) -> dict[str, Fraction]:
 
 @given(st.integers(1, 2**50), st.integers(1, 10**14), splits())
 @example(1, 10**14, ONE_TOTAL)
-@example(2**45, 1000, dict(STATISTICS["mean"].split))
+@example(2**45, 1000, MEAN)
 def test_each_sigma_is_the_least_within_its_part(
     sensitivity: int, charge: int, split: dict[str, Fraction]
 ) -> None:
@@ -86,7 +93,7 @@ def test_none_exactly_where_a_part_is_empty_or_its_noise_cannot_be_drawn(
 
 
 def test_the_default_split_of_a_mean_stands_in_the_event() -> None:
-    mechanism = calibrated(2**21, 10**9, STATISTICS["mean"].split)
+    mechanism = calibrated(2**21, 10**9, MEAN)
     assert mechanism is not None
     assert isinstance(mechanism.event, Composed)
     counts, sums = mechanism.event.events

@@ -18,7 +18,19 @@ from release.ledger.chain import canonical
 from release.ledger.records import Release
 from release.noise import MAX_SIGMA, Sampler
 from release.pipeline import Plan, plan
-from release.specs import ONE, Contribution, Job, Leaderboard, Mean, Noise
+from release.specs import (
+    ONE,
+    Contribution,
+    Count,
+    Job,
+    Leaderboard,
+    Mean,
+    Noise,
+    Publish,
+    Statistic,
+    Sum,
+    label,
+)
 from tests.ledger.examples import START, terms
 
 GROUPS = ("Coffee", "Tea", "<é>", "Milk", "Cocoa", "Juice")
@@ -44,10 +56,14 @@ CONTRIBUTIONS = st.builds(
 @st.composite
 def plans(draw: st.DrawFn) -> Plan:
     groups = GROUPS[: draw(st.integers(1, len(GROUPS)))]
-    low, high = draw(BOUNDS)
-    kinds: list[Leaderboard | Mean] = [
+    low, high = (Decimal(repr(bound)) for bound in draw(BOUNDS))
+    bounded: dict[str, Any] = {"by": "item", "groups": groups, "value": "v", "bounds": (low, high)}
+    kinds: list[Statistic] = [
+        Count(by="item", groups=groups),
+        Sum(**bounded),
         Leaderboard(by="item", groups=groups, top=3),
-        Mean(by="item", groups=groups, value="v", bounds=(Decimal(low), Decimal(high))),
+        Leaderboard(**bounded, of="mean", top=3),
+        Mean(**bounded),
     ]
     cap, releases = draw(st.sampled_from([(10**5, 1), (10**11, 10**6), (10**18, 10)]))
     job = Job(
@@ -60,6 +76,15 @@ def plans(draw: st.DrawFn) -> Plan:
         statistic=draw(st.sampled_from(kinds)),
         contribution=draw(CONTRIBUTIONS),
         noise=Noise(releases=releases),
+        publish=draw(
+            st.builds(
+                Publish,
+                nonnegative=st.booleans(),
+                within_bounds=st.booleans(),
+                rounded=st.booleans(),
+            )
+        ),
+        level=draw(st.sampled_from([Decimal("0.5"), Decimal("0.95"), Decimal("0.9999")])),
     )
     return plan(job, terms(cap=cap))
 
@@ -102,30 +127,23 @@ def check(planned: Plan, found: Release) -> None:
     text = canonical(found.model_dump(mode="json"))
     assert canonical(json.loads(text)) == text
     assert Release.model_validate_json(text) == found
-    statistic, rows = planned.job.statistic, found.table.rows
-    assert sorted(row.group for row in rows) == sorted(statistic.groups)
+    job, rows = planned.job, found.table.rows
+    assert sorted(map(label, (row.group for row in rows))) == sorted(job.statistic.groups)
+    assert found.mechanism.level == float(job.level)
     for row in rows:
         assert math.isfinite(row.lower)
         assert math.isfinite(row.upper)
-        assert row.lower <= row.upper
+        assert row.lower < row.upper
         assert (row.value is None) == (row.status != "published")
         if row.value is not None:
             assert row.lower <= row.value <= row.upper
-        if isinstance(statistic, Mean):
-            # Rounded outward, so within a last place of the bounds.
-            low, high = map(float, statistic.bounds)
-            place = 1.0001 * 10.0**-found.table.decimals
-            assert low - place <= row.lower
-            assert row.upper <= high + place
-            assert row.value is None or low <= row.value <= high
+        if "sum" in found.noisy and "count" in found.noisy:
             assert row.count is not None
-            assert 0 <= row.count < math.inf
-        else:
-            assert row.lower >= 0
-            assert row.rank is not None
-            assert row.rank_lower is not None
-            assert row.rank_upper is not None
-            assert 1 <= row.rank_lower <= row.rank <= row.rank_upper <= len(rows)
+            assert -math.inf < row.count < math.inf
+        ranks = [row.rank_lower, row.rank, row.rank_upper]
+        assert (None in ranks) == (not isinstance(job.statistic, Leaderboard))
+        known = [1, *(rank for rank in ranks if rank is not None), len(rows)]
+        assert known == sorted(known)
 
 
 @given(outcomes())

@@ -25,11 +25,11 @@ from release.ledger.store import Ledger
 from release.pipeline import LEAST_CHARGE, Plan, plan
 from release.planning import Position
 from release.project import Project, open_project
-from release.specs import ONE, Job, Noise
+from release.specs import ONE, Job, Leaderboard, Mean, Noise, Statistic, Sum
 from release.windows import Kind, Window
 from tests.command import dp_release
 from tests.ledger.examples import ZONE, funded, job, opened, release, terms
-from tests.projects import after_weeks, leaderboard_job, mean_job, write_project
+from tests.projects import after_weeks, count_job, leaderboard_job, mean_job, write_project
 
 STARTS: dict[Kind, date] = {
     "day": date(2026, 1, 5),
@@ -333,6 +333,78 @@ def test_sigmas_are_in_the_statistics_own_units() -> None:
         "count": planned.mechanism.sigma["count"] / ONE,
         "sum": planned.mechanism.sigma["sum"] / ONE * 2,
     }
+
+
+RATED: dict[str, Any] = {"by": "item", "groups": ("a", "b"), "value": "v"}
+
+
+def asked(statistic: Statistic, **changes: Any) -> Plan:
+    one = job("mean", 10).model_copy(update={"statistic": statistic, **changes})
+    return plan(one, funded("gdp", "1.5"))
+
+
+def test_the_noise_on_sums_is_in_their_own_units() -> None:
+    planned = asked(Sum(**RATED, bounds=(Decimal(-40), Decimal(3))))
+    sigma = planning.sigmas(planned)
+    assert sigma == {"sum": planned.mechanism.sigma["sum"] / ONE * 40}
+    widths = planning.half_widths(planned, [0, 10**6])
+    assert widths[0] == widths[10**6] == pytest.approx(Z * sigma["sum"], rel=1e-5)
+    assert planning.smallest_reliable(planned) == 0
+
+
+@pytest.mark.parametrize(
+    ("changes", "share", "by"),
+    [
+        ({}, 0.366025, "bounds"),
+        ({"prior_mean": Decimal(5)}, 0.5, "prior_mean"),
+        ({"prior_mean": Decimal("3.1")}, 0.2, "prior_mean"),
+        ({"count_share": Decimal("0.1")}, 0.1, "count_share"),
+    ],
+)
+def test_the_split_is_shown_with_what_decided_it(
+    tmp_path: Path, changes: dict[str, Any], share: float, by: str
+) -> None:
+    job = mean_job()
+    write_project(tmp_path, jobs={"mean": job | {"statistic": job["statistic"] | changes}})
+    with open_project(tmp_path) as project:
+        (document,) = plan_of(project)["jobs"]
+    assert document["split"] == pytest.approx({"count": share, "sum": 1 - share})
+    assert document["split_by"] == by
+    said = dp_release(tmp_path, "plan").out
+    assert f"of ρ {100 * share:.3g} % to the count and" in said
+    noise = document["sigma"]
+    # Each share of ρ buys noise of its own.
+    assert noise["sum"] / noise["count"] == pytest.approx(2 * math.sqrt(share / (1 - share)))
+
+
+def test_a_tighter_norm_is_shown_as_less_noise_for_more_bias(tmp_path: Path) -> None:
+    contribution = {"max_groups": 4, "max_rows_per_group": 3, "max_norm": Decimal("1.5")}
+    jobs = {
+        "tight": count_job() | {"contribution": contribution, "level": Decimal("0.8")},
+        "loose": count_job() | {"contribution": contribution | {"max_norm": Decimal("5.99")}},
+    }
+    noise = {"releases": 10, "share": Decimal("0.5")}
+    write_project(tmp_path, jobs={name: one | {"noise": noise} for name, one in jobs.items()})
+    with open_project(tmp_path) as project:
+        loose, tight = plan_of(project, sizes=[10])["jobs"]
+    assert (tight["max_norm"]["norm"], tight["max_norm"]["norm_without"]) == (1.5, 6)
+    without = tight["max_norm"]["sigma_without"]["count"]
+    assert without == pytest.approx(4 * tight["sigma"]["count"])
+    assert loose["sigma"]["count"] == pytest.approx(without * 5.99 / 6, rel=1e-6)
+    said = dp_release(tmp_path, "plan", "tight", "--group-size", "10").out
+    assert "`max_norm` 1.5 in place of 6: less noise for more clipping bias; without it" in said
+    assert f"{without:.4g} on each count" in said
+    assert "interval of 80 % at a group of 10: ±" in said
+    (width,) = (each["half_width"] for each in tight["half_widths"])
+    assert width == pytest.approx(NormalDist().inv_cdf(0.9) * tight["sigma"]["count"], rel=1e-5)
+
+
+def test_half_widths_of_a_board_of_means_are_those_of_means() -> None:
+    limits = Decimal(1), Decimal(5)
+    means = asked(Mean(**RATED, bounds=limits))
+    board = asked(Leaderboard(**RATED, bounds=limits, of="mean", top=1))
+    assert planning.half_widths(means, [50, 5000]) == planning.half_widths(board, [50, 5000])
+    assert planning.split(means) == planning.split(board)
 
 
 # ---------------------------------------------------------------------------- second looks

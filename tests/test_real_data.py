@@ -11,8 +11,10 @@ import math
 import os
 import shutil
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +24,8 @@ from release.accounting import Charge
 from release.bounding import totals
 from release.errors import SourceError
 from release.project import Project, open_project
-from release.sources import open_rows
-from release.specs import Budget, Contribution, Dataset, Scale
+from release.sources import Wanted, open_rows
+from release.specs import Budget, Condition, Contribution, Dataset, Key, Scale
 from release.windows import Window
 from tests import reference
 from tests.reference import Asked, Row
@@ -131,12 +133,13 @@ def test_every_release_has_its_page(households: Project) -> None:
             }
 
 
-def asked(window: Window, groups: Sequence[str], most: Contribution, bounds: Any) -> Asked:
+def asked(window: Window, groups: Sequence[Key], most: Contribution, bounds: Any) -> Asked:
     start, end = (
         datetime.combine(day, datetime.min.time()) for day in (window.first, window.after)
     )
     R, G = most.max_rows_per_group, most.max_groups
-    return Asked(tuple(groups), start, end, R, G, most.bounding, bounds, "")
+    norm = None if most.max_norm is None else Fraction(most.max_norm)
+    return Asked(tuple(groups), start, end, R, G, most.bounding, bounds, "", norm=norm)
 
 
 @pytest.mark.parametrize("first", [FIRST, date(2017, 3, 6), date(2017, 12, 25)])
@@ -153,7 +156,7 @@ def test_noisy_totals_are_the_exact_ones_and_noise_of_the_stated_size(
         events = [
             Row(
                 row["household_id"],
-                row[statistic.by],
+                tuple(row[column] for column in statistic.columns),
                 datetime.fromisoformat(row["transaction_timestamp"]),
                 float(row["sales_value"]),
             )
@@ -198,22 +201,27 @@ def coffee(folder: Path, name: str, *, header: bool = True) -> Path:
     return path
 
 
-def sales(path: Path, window: Window, most: Contribution, **declared: Any) -> dict[str, list[int]]:
-    dataset = Dataset(
+def shop(path: Path, **declared: Any) -> Dataset:
+    return Dataset(
         name="coffee",
         source=path.name,
         unit="card",
-        time_zone=window.zone,
+        time_zone="Europe/Kyiv",
         budget=Budget(epsilon=Decimal(1), delta=Decimal("1e-6")),
         **declared,
     )
-    with open_rows(dataset, path.parent, by="coffee_name", value="money") as rows:
+
+
+def sales(path: Path, window: Window, most: Contribution, **declared: Any) -> dict[str, list[int]]:
+    dataset = shop(path, **declared)
+    with open_rows(dataset, path.parent, Wanted(("coffee_name",), "money")) as rows:
         exact = totals(
             rows,
             window,
             groups=COFFEES,
             contribution=most,
-            scale=Scale(0, 50),
+            scale=Scale.around_middle(0, 50),
+            names=("count", "sum"),
             salt="",
         )
     return dict(exact)
@@ -249,6 +257,45 @@ def test_three_shapes_of_the_same_sales_give_the_same_totals(
             exact = expected(window, most, left_out=odd)
             assert sum(exact["count"]) > 0
             assert sales(path, window, most, time=time, time_format=time_format) == exact
+
+
+def test_the_sum_of_some_sales_by_two_columns(tmp_path: Path) -> None:
+    path = coffee(tmp_path, "index_1.iso")
+    window = Window("month", date(2024, 6, 1), "Europe/Kyiv")
+    most = Contribution(max_groups=4, max_rows_per_group=3, max_norm=Decimal("2.5"))
+    groups = [(paid, name) for paid in ("card", "cash") for name in COFFEES]
+    rules: tuple[tuple[str, Any, Any], ...] = (
+        ("money", ">", Decimal("27.92")),
+        ("coffee_name", "not in", ("Latte", "Cocoa")),
+    )
+    where = tuple(Condition(column=c, operator=o, value=v) for c, o, v in rules)
+    wanted = Wanted(("cash_type", "coffee_name"), "money", where)
+    dataset = shop(path, time="datetime", time_format="iso")
+    with open_rows(dataset, tmp_path, wanted) as opened:
+        exact = totals(
+            opened,
+            window,
+            groups=groups,
+            contribution=most,
+            scale=Scale.around_zero(20, 40),
+            names=("sum",),
+            salt="",
+        )
+    with path.open(encoding="utf-8", newline="") as file:
+        rows = [
+            Row(
+                row["card"] or None,
+                (row["cash_type"], row["coffee_name"]),
+                datetime.fromisoformat(row["datetime"]),
+                float(row["money"]),
+                {"money": float(row["money"]), "coffee_name": row["coffee_name"]},
+            )
+            for row in csv.DictReader(file)
+        ]
+    want = replace(asked(window, groups, most, (20.0, 40.0)), where=rules, around_zero=True)
+    expected = reference.total(reference.vectors(rows, want).values(), want)
+    assert exact == {"sum": expected["sum"]}
+    assert any(exact["sum"])
 
 
 @pytest.mark.parametrize(

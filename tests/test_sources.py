@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import math
 import tempfile
 import traceback
 from collections.abc import Iterable, Sequence
@@ -26,8 +27,8 @@ import pytest
 
 from release.bounding import totals
 from release.errors import SourceError
-from release.sources import open_rows
-from release.specs import ONE, Budget, Contribution, Dataset, Scale
+from release.sources import Wanted, open_rows
+from release.specs import ONE, Budget, Condition, Contribution, Dataset, Key, Scale
 from release.windows import Window
 
 WEEK = Window("week", date(2026, 1, 5), "Europe/London")
@@ -44,25 +45,29 @@ def dataset(source: str, *, zone: str = "Europe/London", **more: Any) -> Dataset
 def read(
     source: Path | pd.DataFrame,
     *,
-    groups: Sequence[str] = GROUPS,
+    groups: Sequence[Key] = GROUPS,
     window: Window = WEEK,
-    by: str = "what",
+    by: str | Sequence[str] = "what",
     value: str | None = "price",
+    where: Sequence[tuple[str, Any, Any]] = (),
     most: Contribution | None = None,
     **more: Any,
 ) -> dict[str, list[int]]:
     """The totals of a file or a frame, with room enough that nothing is cut unless asked."""
     frame = source if isinstance(source, pd.DataFrame) else None
     path = source if isinstance(source, Path) else Path("unused.csv")
-    with open_rows(
-        dataset(path.name, zone=window.zone, **more), path.parent, by=by, value=value, frame=frame
-    ) as rows:
+    columns = (by,) if isinstance(by, str) else tuple(by)
+    conditions = tuple(Condition(column=c, operator=o, value=v) for c, o, v in where)
+    wanted = Wanted(columns, value, conditions)
+    asked = dataset(path.name, zone=window.zone, **more)
+    with open_rows(asked, path.parent, wanted, frame=frame) as rows:
         exact = totals(
             rows,
             window,
             groups=groups,
             contribution=most or Contribution(max_groups=100, max_rows_per_group=100),
-            scale=Scale(0, 10) if value else None,
+            scale=Scale.around_middle(0, 10) if value else None,
+            names=("count", "sum") if value else ("count",),
             salt="salt",
         )
     return dict(exact)
@@ -431,6 +436,234 @@ def test_an_empty_source_is_read(tmp_path: Path) -> None:
         assert counted(path, value=None) == [0, 0, 0]
 
 
+# ---------------------------------------------------------------------------- conditions
+
+COLOGNE = ["Köln", "Ko\u0308ln", "\t Köln \n"]
+OTHER = ["köln", "Köln\u00a0", "Koln", "18", "true"]
+# Of a column of each type: its values in rows that have one, and conditions, each with those
+# that pass. No row without a value passes any.
+CONDITIONS: dict[str, tuple[pa.DataType, list[Any], list[tuple[str, Any, list[Any]]]]] = {
+    "text": (
+        pa.string(),
+        [*COLOGNE, *OTHER],
+        [
+            ("=", "Köln", COLOGNE),
+            ("=", " Ko\u0308ln", COLOGNE),
+            ("!=", "Köln", OTHER),
+            ("in", ("Köln", "18"), [*COLOGNE, "18"]),
+            ("not in", ("Ko\u0308ln", "18", "absent"), ["köln", "Köln\u00a0", "Koln", "true"]),
+        ],
+    ),
+    "whole": (
+        pa.int64(),
+        [-1, 0, 17, 18, 2**53 - 1, 2**53, 2**53 + 1, 2**63 - 1],
+        [
+            ("=", 18, [18]),
+            ("=", Decimal("18.0"), [18]),
+            ("!=", 18, [-1, 0, 17, 2**53 - 1, 2**53, 2**53 + 1, 2**63 - 1]),
+            ("<", 18, [-1, 0, 17]),
+            ("<=", Decimal("17.5"), [-1, 0, 17]),
+            (">", 2**53 - 1, [2**53, 2**53 + 1, 2**63 - 1]),
+            (">=", 2**53 - 1, [2**53 - 1, 2**53, 2**53 + 1, 2**63 - 1]),
+            ("in", (0, 18, Decimal("0.5")), [0, 18]),
+            ("not in", (0, 18, 17, -1), [2**53 - 1, 2**53, 2**53 + 1, 2**63 - 1]),
+        ],
+    ),
+    "double": (
+        pa.float64(),
+        [-0.0, 0.0, 0.1, 0.3, 0.1 + 0.2, 18.0, 1e300, 0.98765432109876543],
+        [
+            ("=", 0, [-0.0, 0.0]),
+            ("=", Decimal("0.3"), [0.3]),
+            ("=", Decimal("0.98765432109876543"), [0.98765432109876543]),
+            ("!=", Decimal("0.3"), [-0.0, 0.0, 0.1, 0.1 + 0.2, 18.0, 1e300, 0.98765432109876543]),
+            ("<", Decimal("0.1"), [-0.0, 0.0]),
+            ("<=", Decimal("0.3"), [-0.0, 0.0, 0.1, 0.3]),
+            (">", 18, [1e300]),
+            (">=", 18, [18.0, 1e300]),
+            ("in", (0, Decimal("0.1")), [-0.0, 0.0, 0.1]),
+            ("not in", (0, Decimal("0.1"), 18), [0.3, 0.1 + 0.2, 1e300, 0.98765432109876543]),
+        ],
+    ),
+    "decimal": (
+        pa.decimal128(20, 2),
+        [Decimal("-0.10"), Decimal("0.00"), Decimal("0.10"), Decimal("18.00")],
+        [
+            ("=", Decimal("0.1"), [Decimal("0.10")]),
+            ("!=", Decimal("0.100"), [Decimal("-0.10"), Decimal("0.00"), Decimal("18.00")]),
+            (">", 0, [Decimal("0.10"), Decimal("18.00")]),
+            ("not in", (18, 0), [Decimal("-0.10"), Decimal("0.10")]),
+        ],
+    ),
+    "digits": (
+        pa.decimal128(38, 30),
+        [Decimal("0.1"), Decimal("0.3"), Decimal("-12345678.123456789012345678901234567891")],
+        [
+            ("=", Decimal("0.1"), [Decimal("0.1")]),
+            ("in", (Decimal("0.1"), Decimal("0.3")), [Decimal("0.1"), Decimal("0.3")]),
+            (
+                "=",
+                Decimal("-12345678.12345679"),
+                [Decimal("-12345678.123456789012345678901234567891")],
+            ),
+        ],
+    ),
+    "truth": (
+        pa.bool_(),
+        [True, False],
+        [
+            ("=", True, [True]),
+            ("=", False, [False]),
+            ("!=", True, [False]),
+            ("in", (True, False), [True, False]),
+            ("not in", (True,), [False]),
+        ],
+    ),
+}
+MISSING: dict[str, list[Any]] = {
+    "text": [None, "", " \t"],
+    "double": [None, math.nan, math.inf, -math.inf],
+}
+
+
+def marked(folder: Path, kind: str) -> tuple[list[str], dict[str, Path | pd.DataFrame]]:
+    """The key of each value, a row each, in every format that can hold such a column."""
+    held, values, _ = CONDITIONS[kind]
+    every = [*values, *MISSING.get(kind, [None])]
+    keys = [f"g{at}" for at in range(len(every))]
+    at = [datetime(2026, 1, 6)] * len(every)
+    columns = {"who": ["u"] * len(every), "what": keys, "at": at, "mark": pa.array(every, held)}
+    path = parquet(folder, columns)
+    frame = pa.table(columns).to_pandas(types_mapper=pd.ArrowDtype)
+    with duckdb.connect(str(folder / "a.duckdb")) as connection:
+        connection.execute(f"CREATE TABLE sales AS FROM read_parquet('{path}')")
+    rows = [row(what=key, mark=value) for key, value in zip(keys, every, strict=True)]
+    plain = [{**one, "mark": simple(one["mark"])} for one in rows]
+    lines = pd.DataFrame(plain, dtype=object).to_csv(index=False, na_rep="")
+    (folder / "a.csv").write_text(lines, encoding="utf-8")
+    lines = "\n".join(json.dumps(one) for one in plain).replace("NaN", "null")
+    (folder / "a.ndjson").write_text(lines.replace("Infinity", "1e999"), encoding="utf-8")
+    return keys, {
+        "parquet": path,
+        "frame": frame,
+        "duckdb": folder / "a.duckdb",
+        "csv": folder / "a.csv",
+        "ndjson": folder / "a.ndjson",
+    }
+
+
+def simple(value: Any) -> Any:
+    return float(value) if isinstance(value, Decimal) else value
+
+
+@pytest.mark.parametrize("kind", CONDITIONS)
+def test_a_condition_is_a_rule_on_the_row_in_every_format(tmp_path: Path, kind: str) -> None:
+    _, values, conditions = CONDITIONS[kind]
+    keys, sources = marked(tmp_path, kind)
+    for sign, than, passing in conditions:
+        expected = [int(value in passing) for value in values]
+        expected += [0] * (len(keys) - len(values))
+        for name, source in sources.items():
+            table = "sales" if name == "duckdb" else None
+            where = [("mark", sign, than)]
+            found = counted(source, value=None, groups=keys, where=where, table=table)
+            assert found == expected, (name, sign, than)
+
+
+def test_truth_values_kept_as_text_are_read_however_their_writer_spelt_them(
+    tmp_path: Path,
+) -> None:
+    texts = ["true", "True", "TRUE", " true ", "false", "FALSE", "1", "yes", "t", "", "truе"]
+    keys = [f"g{at}" for at in range(len(texts))]
+    lines = [f"u,{key},{ISO},1,{text}" for key, text in zip(keys, texts, strict=True)]
+    path = csv(tmp_path, *lines, header="who,what,at,price,mark")
+    for sign, than, expected in (
+        ("=", True, [1, 1, 1, 1, 0, 0, 0, 0, 0, 0, 0]),
+        ("!=", True, [0, 0, 0, 0, 1, 1, 0, 0, 0, 0, 0]),
+    ):
+        assert counted(path, groups=keys, where=[("mark", sign, than)]) == expected
+
+
+def test_numbers_kept_as_text_are_compared_as_numbers_or_as_text(tmp_path: Path) -> None:
+    texts = [*NUMBERS, *NO_NUMBERS]
+    keys = [f"g{at}" for at in range(len(texts))]
+    lines = [f'u,{key},{ISO},1,"{text}"' for key, text in zip(keys, texts, strict=True)]
+    path = csv(tmp_path, *lines, header="who,what,at,price,mark")
+    read_as = [int(text in NUMBERS) for text in texts]
+    for where in ([("mark", "<=", 2**53 - 1)], [("mark", "not in", (9, -9))]):
+        assert counted(path, groups=keys, where=where) == read_as
+    ones = [int(text in {"1", "+1", " 1 ", "1."}) for text in texts]
+    assert counted(path, groups=keys, where=[("mark", "=", 1)]) == ones
+    spelt = [int(text in {"1", " 1 "}) for text in texts]
+    assert counted(path, groups=keys, where=[("mark", "=", "1")]) == spelt
+
+
+def test_a_number_that_a_file_says_nothing_of_does_not_pass(tmp_path: Path) -> None:
+    # A file's statistics leave NaNs out, and the engine plans by statistics.
+    for value, sign in ((math.nan, "<="), (math.nan, ">="), (math.nan, "!="), (math.inf, ">=")):
+        columns = {
+            "who": ["u", "u"],
+            "what": ["Tea", "7"],
+            "at": [datetime(2026, 1, 6)] * 2,
+            "mark": [5.0, value],
+        }
+        where = [("mark", sign, 6 if sign in {"<=", "!="} else 4)]
+        assert counted(parquet(tmp_path, columns), value=None, where=where) == [1, 0, 0]
+
+
+def test_conditions_hold_together_and_may_be_about_any_column(tmp_path: Path) -> None:
+    rows = [
+        row(),
+        row(who="robot"),
+        row(what="7"),
+        row(price=2),
+        row(at="2026-01-07 10:00:00"),
+        row(town="Paris"),
+    ]
+    source = ndjson(tmp_path, *rows)
+    for where, expected in (
+        ([("who", "!=", "robot")], [4, 0, 1]),
+        ([("what", "not in", ("7", "8"))], [5, 0, 0]),
+        ([("price", ">", 5)], [4, 0, 1]),
+        ([("at", "=", ISO)], [4, 0, 1]),
+        ([("town", "=", "Paris")], [1, 0, 0]),
+        ([("who", "!=", "robot"), ("price", ">", 5), ("what", "=", "Tea")], [3, 0, 0]),
+        ([("price", ">", 5), ("price", "<", 5)], [0, 0, 0]),
+        ([("cost", "!=", 1)], [0, 0, 0]),  # a field that no line has
+    ):
+        assert counted(source, where=where) == expected, where
+
+
+@pytest.mark.parametrize("sign", ["in", "not in"])
+def test_a_list_of_very_many_is_compared_with(tmp_path: Path, sign: str) -> None:
+    names = tuple(f"name {at}" for at in range(3000))
+    source = ndjson(tmp_path, row(town=names[-1]), row(what="7", town="another"), row())
+    expected = [1, 0, 0] if sign == "in" else [0, 0, 1]
+    assert counted(source, where=[("town", sign, names)]) == expected
+
+
+def test_by_several_columns_each_is_matched_as_one_is(tmp_path: Path) -> None:
+    groups = [("Tea", "Köln"), ("Tea", "Paris"), ("7", "Köln"), ("Köln", "Tea")]
+    rows = [
+        row(what=" Tea", town="Ko\u0308ln"),
+        row(town="Köln\t"),
+        row(what=7, town="Köln"),
+        row(town="Paris"),
+        *(row(town=town) for town in (None, "", "köln", "Lyon")),
+        row(what=None, town="Köln"),
+        row(what="Köln", town="Köln"),
+    ]
+    frame = pd.DataFrame(rows).astype({"what": "string", "town": "string"})
+    frame = frame.assign(at=pd.to_datetime(frame["at"]))
+    frame.to_csv(tmp_path / "a.csv", index=False)
+    frame.to_parquet(tmp_path / "a.parquet")
+    sources = [ndjson(tmp_path, *rows), tmp_path / "a.csv", tmp_path / "a.parquet", frame]
+    for source in sources:
+        assert counted(source, by=("what", "town"), groups=groups) == [2, 1, 1, 0]
+        turned = [(town, what) for what, town in groups]
+        assert counted(source, by=("town", "what"), groups=turned) == [2, 1, 1, 0]
+
+
 # ---------------------------------------------------------------------------- the file itself
 
 
@@ -568,6 +801,28 @@ def test_a_column_of_a_type_that_will_not_do_is_named(
         assert key in text
 
 
+WRONG_MARKS: dict[Any, list[Any]] = {
+    "Köln": [5, 1.5, True, date(2026, 1, 6), datetime(2026, 1, 6), Decimal("1.5"), [SECRET]],
+    18: [SECRET, True, date(2026, 1, 6), b"SECRET-4711", {"a": SECRET}],
+    True: [SECRET, 5, 1.5, date(2026, 1, 6), Decimal("1.5")],
+}
+
+
+@pytest.mark.parametrize("than", WRONG_MARKS)
+def test_a_condition_on_a_column_of_another_type_is_named(
+    tmp_path: Path, capfd: Capfd, than: Any
+) -> None:
+    for value in WRONG_MARKS[than]:
+        parts = row(who=SECRET, at=datetime(2026, 1, 6), mark=value)
+        path = parquet(tmp_path, {name: [one] for name, one in parts.items()})
+        text = refused(capfd, path, where=[("mark", "!=", than)])
+        assert "column 'mark'" in text
+        assert "compared with" in text
+    assert "'mark'" in refused(
+        capfd, pd.DataFrame([row(at=pd.Timestamp(ISO))]), where=[("mark", "=", than)]
+    )
+
+
 def test_times_as_text_need_a_format_that_is_one(tmp_path: Path, capfd: Capfd) -> None:
     planted = csv(tmp_path, ",".join(map(str, PLANTED.values())))
     for source in (planted, pd.DataFrame([row(at=SECRET)])):
@@ -615,7 +870,7 @@ def test_the_spill_folder_is_private_and_goes(tmp_path: Path) -> None:
     inside: list[Path] = []
     with (
         suppress(KeyboardInterrupt),
-        open_rows(dataset(path.name), tmp_path, by="what", value=None),
+        open_rows(dataset(path.name), tmp_path, Wanted(("what",))),
     ):
         inside += (tmp_path / "spill").iterdir()
         assert [one.stat().st_mode & 0o777 for one in inside] == [0o700]

@@ -10,8 +10,6 @@ import math
 from collections.abc import Sequence
 from decimal import Decimal
 from fractions import Fraction
-from functools import partial
-from hashlib import shake_256
 from typing import Any
 
 import mpmath
@@ -23,36 +21,14 @@ from pydantic import ValidationError
 from scipy.stats import binom, norm, studentized_range
 
 from release.mechanisms import GaussianMechanism
-from release.noise import Sampler, gaussian
-from release.specs import ONE, Leaderboard, Mean
-from release.statistics import (
-    STATISTICS,
-    Row,
-    Table,
-    _fieller,
-    _greatest_difference,
-    _rank_ranges,
-    _root,
-)
+from release.specs import ONE, Leaderboard, Mean, Publish
+from release.statistics import STATISTICS, Row, Table
+from release.statistics.intervals import _greatest_difference, _root, fieller, rank_ranges
+from tests.simulation import RELEASES, covers, expected, names, printed, sampler
 
 LEVEL = 0.95
-RELEASES = 2000
-# Fewer or more than these cover with a probability below 1e-6 if the level is exact.
-LEAST, MOST = (int(binom.ppf(p, RELEASES, LEVEL)) for p in (1e-6, 1 - 1e-6))
-
+LEAST, MOST = expected(LEVEL)
 Ints = Sequence[int]
-
-
-def sampler(seed: str) -> Sampler:
-    """The shipped sampler on a fixed stream of bytes."""
-    blocks = itertools.count()
-    return partial(
-        gaussian, entropy=lambda size: shake_256(f"{seed} {next(blocks)}".encode()).digest(size)
-    )
-
-
-def names(count: int) -> tuple[str, ...]:
-    return tuple(f"g{place:04}" for place in range(count))
 
 
 def means(
@@ -61,22 +37,15 @@ def means(
     lower, upper = map(Decimal, bounds)
     spec = Mean(by="g", groups=names(len(counts)), value="v", bounds=(lower, upper))
     scales = {"count": sigma[0], "sum": sigma[1]}
-    return STATISTICS["mean"].table(spec, {"count": counts, "sum": sums}, scales, LEVEL)
+    noisy = {"count": counts, "sum": sums}
+    return STATISTICS["mean"].table(spec, noisy, scales, LEVEL, Publish())
 
 
 def board(counts: Ints, sigma: int, groups: tuple[str, ...] | None = None) -> Table:
     spec = Leaderboard(by="g", groups=groups or names(len(counts)), top=1)
-    return STATISTICS["leaderboard"].table(spec, {"count": counts}, {"count": sigma}, LEVEL)
-
-
-def printed(number: float | None) -> Fraction:
-    """The decimal number that readers see."""
-    assert number is not None
-    return Fraction(repr(number))
-
-
-def covers(row: Row, truth: Fraction) -> bool:
-    return printed(row.lower) <= truth <= printed(row.upper)
+    return STATISTICS["leaderboard"].table(
+        spec, {"count": counts}, {"count": sigma}, LEVEL, Publish()
+    )
 
 
 # The split of a mean
@@ -88,11 +57,45 @@ def test_the_count_share_has_the_least_error_over_all_means() -> None:
 
     best = mpmath.findroot(lambda f: mpmath.diff(risk, f), 0.4)
     assert abs(best - (mpmath.sqrt(3) - 1) / 2) < 1e-12
-    share = STATISTICS["mean"].split["count"]
+    spec = Mean(by="g", groups=("a",), value="v", bounds=(Decimal(1), Decimal(5)))
+    share = STATISTICS["mean"].split(spec)["count"]
     assert abs(float(share) - best) < 1e-6
     assert all(risk(best) < risk(other) for other in (best - 0.01, best + 0.01, 0.5))
-    for statistic in STATISTICS.values():
-        assert sum(statistic.split.values()) == 1
+
+
+@pytest.mark.parametrize("prior", ["1", "1.3", "2.9", "3", "3.4", "3.5", "4.2", "5"])
+def test_the_count_share_has_the_least_error_at_a_prior_mean(prior: str) -> None:
+    """But for the floor of a fifth, which costs 12 % of a standard deviation at most."""
+    spec = Mean(
+        by="g",
+        groups=("a",),
+        value="v",
+        bounds=(Decimal(1), Decimal(5)),
+        prior_mean=Decimal(prior),
+    )
+    share, m = float(STATISTICS["mean"].split(spec)["count"]), abs(float(prior) - 3) / 2
+
+    def risk(f: float) -> float:
+        return m * m / f + 1 / (1 - f)
+
+    best = min(risk(f) for f in np.linspace(1e-4, 1 - 1e-4, 10_000))
+    if share > 0.2:
+        assert risk(share) <= best * (1 + 1e-6)
+    assert share >= 0.2
+    assert risk(share) <= best * 1.2501
+    # And a prior at the wrong end of the bounds at most 25 % of one.
+    assert 1 / share + 1 / (1 - share) <= 4 * 1.25**2 + 1e-9
+
+
+def test_a_stated_share_is_the_share() -> None:
+    spec = Mean(
+        by="g", groups=("a",), value="v", bounds=(Decimal(1), Decimal(5)),
+        count_share=Decimal("0.123"),
+    )  # fmt: skip
+    assert STATISTICS["mean"].split(spec) == {
+        "count": Fraction("0.123"),
+        "sum": Fraction("0.877"),
+    }
 
 
 # Fieller's interval
@@ -116,7 +119,7 @@ def test_fieller_is_the_two_tangents_to_a_circle(
 ) -> None:
     """In units of σ the set is the slopes of all lines from 0 that come within z of the point."""
     total = int(share * count)
-    ratio = _fieller(count, total, {"count": a, "sum": b}, LEVEL)
+    ratio = fieller(count, total, {"count": a, "sum": b}, LEVEL)
     with mpmath.workdps(80):
         z = z_of(LEVEL, min(a, b))
         x, y = mpmath.mpf(count) / a, mpmath.mpf(total) / b
@@ -148,7 +151,7 @@ def test_within_the_bounds_the_interval_holds_every_t_that_satisfies_the_inequal
 ) -> None:
     """Equal to Fieller's set where the estimate is within the bounds, and never less."""
     a, b = 1000, 760
-    ratio = _fieller(count, total, {"count": a, "sum": b}, LEVEL)
+    ratio = fieller(count, total, {"count": a, "sum": b}, LEVEL)
     assert ratio is not None
     z = float(z_of(LEVEL, b))
     for t in np.linspace(-1, 1, 4001):
@@ -225,7 +228,7 @@ def test_the_coverage_of_a_mean_is_the_level_and_not_more() -> None:
     totals = {"count": [count] * RELEASES, "sum": [total] * RELEASES}
     noisy = GaussianMechanism(1, scales).noisy(totals, sampler("sharp"))
     pairs = zip(noisy["count"], noisy["sum"], strict=True)
-    ratios = [_fieller(*pair, scales, LEVEL) for pair in pairs]
+    ratios = [fieller(*pair, scales, LEVEL) for pair in pairs]
     covered = sum(r is not None and r[0] <= Fraction(1, 4) <= r[2] for r in ratios)
     assert LEAST <= covered <= MOST
 
@@ -299,7 +302,7 @@ def test_ranges_of_ranks_hold_for_all_groups_at_once(gaps: list[float], sigma: i
         {"count": exact * RELEASES}, sampler(f"ranks {gaps} {sigma}")
     )["count"]
     for start in range(0, len(flat), len(exact)):
-        ranges = _rank_ranges(flat[start : start + len(exact)], sigma, LEVEL)
+        ranges = rank_ranges(flat[start : start + len(exact)], sigma, LEVEL)
         held += all(
             low <= first and last <= high
             for (low, high), (_, first, last) in zip(ranges, truth.values(), strict=True)
@@ -312,7 +315,7 @@ def test_ranges_of_ranks_hold_for_all_groups_at_once(gaps: list[float], sigma: i
 @given(st.lists(st.integers(-(2**70), 2**70), min_size=1, max_size=30), sigmas)
 def test_a_range_is_what_the_pairs_told_apart_leave_open(counts: list[int], sigma: int) -> None:
     apart = Fraction(_greatest_difference(len(counts), LEVEL)) * sigma + 1
-    for count, (low, high) in zip(counts, _rank_ranges(counts, sigma, LEVEL), strict=True):
+    for count, (low, high) in zip(counts, rank_ranges(counts, sigma, LEVEL), strict=True):
         surely_above = sum(other - count > math.ceil(apart) for other in counts)
         surely_below = sum(count - other > math.ceil(apart) for other in counts)
         assert (low, high) == (1 + surely_above, len(counts) - surely_below)
@@ -321,8 +324,8 @@ def test_a_range_is_what_the_pairs_told_apart_leave_open(counts: list[int], sigm
 def test_two_are_told_apart_just_beyond_the_difference_that_noise_makes() -> None:
     apart = math.ceil(_greatest_difference(2, LEVEL) * 2**40) + 1
     base = 2**69  # where doubles are 2^17 apart
-    assert _rank_ranges([base, base + apart], 2**40, LEVEL) == [(1, 2), (1, 2)]
-    assert _rank_ranges([base, base + apart + 1], 2**40, LEVEL) == [(2, 2), (1, 1)]
+    assert rank_ranges([base, base + apart], 2**40, LEVEL) == [(1, 2), (1, 2)]
+    assert rank_ranges([base, base + apart + 1], 2**40, LEVEL) == [(2, 2), (1, 1)]
 
 
 def test_the_greatest_difference_of_one_and_of_two() -> None:
@@ -396,7 +399,7 @@ def test_any_noisy_counts_give_a_board(counts: list[int], sigma: int) -> None:
     # The quantile is a double here and there.
     margin *= 1 - Fraction(1, 10**14)
     for place, row in enumerate(table.rows, start=1):
-        count = max(counts[int(row.group[1:])], 0)
+        count = max(counts[int(str(row.group)[1:])], 0)
         assert row.value is not None
         for number in (row.value, row.lower, row.upper):
             assert holds_on_its_grid(number, table.decimals)
@@ -477,7 +480,7 @@ def test_any_noisy_totals_and_legal_bounds_give_a_table(
     assert [row.group for row in table.rows] == list(names(len(totals)))
     assert 10 * Fraction(10) ** -table.decimals <= upper - lower
     for row, pair in zip(table.rows, totals, strict=True):
-        ratio = _fieller(*pair, {"count": a, "sum": b}, LEVEL)
+        ratio = fieller(*pair, {"count": a, "sum": b}, LEVEL)
         shown = [row.lower, row.upper] + ([] if row.value is None else [row.value])
         assert all(holds_on_its_grid(number, table.decimals) for number in shown)
         low, high = (Fraction(-1), Fraction(1)) if ratio is None else (ratio[0], ratio[2])

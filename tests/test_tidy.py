@@ -6,6 +6,7 @@ cases that it must let pass.
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ import pytest
 from tests.tidy import (
     ENGINE_CALLS,
     FUNCTION_LINES,
+    LAYOUT,
     MODULE_LINES,
     RULES,
     SPELLINGS,
@@ -49,6 +51,15 @@ FILES = [
 def test_the_checkout_keeps(rule: Rule) -> None:
     broken = sorted({str(violation) for violation in rule(FILES)})
     assert not broken, "\n" + "\n".join(broken)
+
+
+def test_the_page_on_how_it_is_built_has_the_layout() -> None:
+    page = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
+    # A folder's name ends in a slash.
+    kept = {path.stem + "/" * path.is_dir() for path in (ROOT / "release").iterdir()}
+    told = re.findall(r"^\| `([a-z]+/?)` \|", page, re.MULTILINE)
+    whole = [name for one in LAYOUT for name in (one, f"{one}/") if name in kept]
+    assert told == [name for name in whole if not name.startswith("__")]
 
 
 def test_the_checkout_is_read() -> None:

@@ -16,7 +16,7 @@ from graphlib import CycleError, TopologicalSorter
 
 # From the ground up: a module imports only what stands before it, or what shares its place.
 LAYOUT = [
-    "__init__", "errors", "shipped", "windows", "specs", "accounting", "config", "noise",
+    "__init__", "errors", "shipped", "windows", "specs", "groups", "accounting", "config", "noise",
     "mechanisms", "sources", "bounding", "statistics", "ledger", "pipeline", "planning",
     "agreement", "site", "project", "scheduler", "audit", "cli", "__main__",
 ]  # fmt: skip

@@ -15,7 +15,7 @@ from release.pipeline import Plan, plan
 from release.planning import Step
 from release.project import Project
 from release.site.figures import round_up
-from release.specs import Job
+from release.specs import Job, Leaderboard, Mean, Statistic
 from release.windows import Window
 
 Document = dict[str, Any]
@@ -81,7 +81,11 @@ def _job(
         "account": one.account,
         "rho": planning.rho_units(one, terms) / RHO_UNITS,
         "charge": one.charge.units,
+        "split": planning.split(one),
+        "split_by": _split_by(one.job.statistic),
         "sigma": planning.sigmas(one),
+        "max_norm": _max_norm(one),
+        "level": float(one.job.level),
         "smallest_reliable_group": planning.smallest_reliable(one),
         "half_widths": [
             {"group_size": size, "half_width": width}
@@ -91,6 +95,23 @@ def _job(
         "stop": stop and {"window": stop.name, "label": stop.label, "end": stop.end.isoformat()},
         "halted": halt and halt_document(halt),
     }
+
+
+def _split_by(spec: Statistic) -> str | None:
+    """Which key of the job decides how ρ is split; None where all of it is for one total."""
+    if not isinstance(spec, Mean):
+        return "bounds" if isinstance(spec, Leaderboard) and spec.of == "mean" else None
+    if spec.count_share is not None:
+        return "count_share"
+    return "bounds" if spec.prior_mean is None else "prior_mean"
+
+
+def _max_norm(one: Plan) -> Document | None:
+    if one.job.contribution.max_norm is None:
+        return None
+    norm, without = planning.norms(one)
+    sigma = {total: each * without / norm for total, each in planning.sigmas(one).items()}
+    return {"norm": norm, "norm_without": without, "sigma_without": sigma}
 
 
 def _account(terms: Terms, steps: Sequence[Step]) -> Document:
@@ -122,16 +143,17 @@ def plans_words(document: Document) -> str:
 
 
 def _job_words(job: Document) -> list[str]:
-    noise = ", ".join(f"{sigma:.4g} on each {total}" for total, sigma in job["sigma"].items())
     fit = ", ".join(f"{count} by {name}" for name, count in job["fit"].items())
     widths = [
-        f"  interval at a group of {each['group_size']}: "
+        f"  interval of {100 * job['level']:g} % at a group of {each['group_size']}: "
         + ("not reliable" if each["half_width"] is None else f"± {each['half_width']:.3g}")
         for each in job["half_widths"]
     ]
     return [
         f"{job['job']}: a release costs ρ = {job['rho']:.12f}",
-        f"  noise of standard deviation {noise}",
+        f"  noise of standard deviation {_noise_words(job['sigma'])}",
+        *_split_words(job),
+        *_max_norm_words(job["max_norm"]),
         *_smallest(job["smallest_reliable_group"]),
         *widths,
         f"  releases that fit into its share: {fit}",
@@ -148,6 +170,34 @@ def _stop_words(stop: Document | None, halt: Document | None) -> str:
         f"  {halt['state']} since {halt['since'][:10]} by entry {halt['entry']} of account"
         f" {halt['account']}: nothing is planned {until} (reason: {halt['reason']})"
     )
+
+
+def _noise_words(sigma: dict[str, float]) -> str:
+    return ", ".join(f"{each:.4g} on each {total}" for total, each in sigma.items())
+
+
+WHY = {
+    "count_share": "as `count_share` says",
+    "prior_mean": "the best for means near `prior_mean`, with at least a fifth for the count",
+    "bounds": "the best where nothing is known of the means but their bounds",
+}
+
+
+def _split_words(job: Document) -> list[str]:
+    if job["split_by"] is None:
+        return []
+    parts = " and ".join(
+        f"{100 * part:.3g} % to the {total}" for total, part in job["split"].items()
+    )
+    return [f"  of ρ {parts}: {WHY[job['split_by']]}"]
+
+
+def _max_norm_words(found: Document | None) -> list[str]:
+    if found is None:
+        return []
+    norms = f"{found['norm']:.4g} in place of {found['norm_without']:.4g}"
+    noise = _noise_words(found["sigma_without"])
+    return [f"  `max_norm` {norms}: less noise for more clipping bias; without it {noise}"]
 
 
 def _smallest(size: int | None) -> list[str]:

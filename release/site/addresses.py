@@ -66,7 +66,7 @@ class Published:
     @cached_property
     def headline(self) -> Headline:
         """The rows that its first sentence is about."""
-        return tables.headline(self.release.job.statistic.kind, self.rows)
+        return tables.headline(self.release.job.statistic, self.about.unit_name, self.rows)
 
     @cached_property
     def conversions(self) -> tuple[Conversion, ...]:

@@ -43,9 +43,13 @@ class WindowView:
 
 @dataclass(frozen=True)
 class RowView:
-    """One row of a table; ``value`` is None exactly where the row is not reliable."""
+    """One row of a table; ``value`` is None exactly where the row is not reliable.
+
+    ``group`` is its name as one text, ``names`` its text in each column that it is grouped by.
+    """
 
     group: str
+    names: tuple[str, ...]
     value: Figure | None
     lower: Figure
     upper: Figure
@@ -60,10 +64,14 @@ class RowView:
 class Headline:
     """The rows that a release's first sentence is about, and how many it may choose among.
 
-    ``highest`` is None where no row is reliable, ``lowest`` where it is the only one.
+    ``highest`` is None where no row is reliable, ``lowest`` where it is the only one or the rows
+    are ``ranked``. Each is a number ``of`` "rows" or "units", or a "sum" or "mean" of ``value``.
     """
 
-    kind: str
+    of: str
+    value: str | None
+    unit: str
+    ranked: bool
     highest: RowView | None
     lowest: RowView | None
     reliable: int
@@ -285,16 +293,39 @@ class NoiseView:
 
 
 @dataclass(frozen=True)
-class StatisticView:
-    """What was computed. ``lower`` to ``half_width`` are None for counts."""
+class ConditionView:
+    """What a row must be like to count at all: ``operator`` as in the job's file."""
 
-    kind: str
-    by: str
+    column: str
+    operator: str
+    values: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class StatisticView:
+    """What was computed.
+
+    ``of`` is "rows" or "units" for a count, and "sum" or "mean" for what has a ``value``, bounds
+    and a ``scale``: what a row adds to a total is at most that, from 0 for a sum and from the
+    middle of the bounds for a mean. ``ranked`` says that the rows stand in their own order.
+    """
+
+    of: str
+    ranked: bool
+    by: tuple[str, ...]
     value: str | None
     lower: str | None
     upper: str | None
-    half_width: str | None
-    top: int | None
+    scale: str | None
+    where: tuple[ConditionView, ...]
+    count_percent: str | None
+    """The count's part of ρ, in per cent; None where there is but one total."""
+    count_share: str | None
+    prior_mean: str | None
+    nonnegative: bool | None
+    """Whether it is published so, like the two below; None where it would change nothing."""
+    within_bounds: bool | None
+    rounded: bool
     groups: int
     groups_file: str | None
     groups_origin: str | None
@@ -318,6 +349,7 @@ class Guarantee:
     conversions: tuple[Conversion, ...]
     max_groups: int
     max_rows: int
+    max_norm: str | None
     bounding: str
     contribution_origin: str | None
     noise: tuple[NoiseView, ...]

@@ -15,26 +15,40 @@ from release.accounting import DELTA_UNITS, RHO_UNITS
 from release.ledger import chain
 from release.ledger.charges import alone
 from release.ledger.records import HALTS, Account, Entry, Release
-from release.site import figures, views
+from release.site import figures, tables, views
 from release.site.addresses import Published
 from release.site.contexts import Conversion, RowView
 from release.site.guarantee import job_cap, scale
 from release.site.spending import Spending, delta_number, shown
+from release.specs import Leaderboard
 from release.windows import Window
 
-COLUMNS = ("group", "value", "lower", "upper", "status")
-MORE_COLUMNS = {"mean": ("count",), "leaderboard": ("rank", "rank_lower", "rank_upper")}
+COLUMNS = ("value", "lower", "upper", "status")
+RANKS = ("rank", "rank_lower", "rank_upper")
 FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
 """What makes a spreadsheet take the cell that starts with it for a formula."""
 
 
 def data_csv(of: Published) -> bytes:
-    """The whole table. A name that a spreadsheet would run gets a leading apostrophe."""
-    columns = (*COLUMNS, *MORE_COLUMNS[of.release.job.statistic.kind])
+    """The whole table. A name that a spreadsheet would run gets a leading apostrophe.
+
+    Groups of several columns have one for each, called like it, or ``by_`` and its name where
+    one of them is called like a column of numbers.
+    """
+    spec = of.release.job.statistic
+    numbers = [
+        *COLUMNS,
+        *(["count"] if tables.measure(spec) == "mean" else []),
+        *(RANKS if isinstance(spec, Leaderboard) else []),
+    ]
+    prefix = "by_" if set(spec.columns) & set(numbers) else ""
+    names = [prefix + name for name in spec.columns] if len(spec.columns) > 1 else ["group"]
     text = io.StringIO()
-    writer = csv.DictWriter(text, columns, extrasaction="ignore")
-    writer.writeheader()
-    writer.writerows(_cells(row) for row in of.rows)
+    writer = csv.writer(text)
+    writer.writerow([*map(_harmless, names), *numbers])
+    for row in of.rows:
+        cells = _cells(row)
+        writer.writerow([*map(_harmless, row.names), *(cells[number] for number in numbers)])
     return text.getvalue().encode()
 
 
@@ -127,6 +141,7 @@ def _request(release: Release) -> dict[str, Any]:
         "statistic": job.statistic.model_dump(),
         "contribution": job.contribution.model_dump(),
         "noise": job.noise.model_dump(),
+        "publish": job.publish.model_dump(),
         "mechanism": {**mechanism.model_dump(), "unit_of_step": steps},
     }
 
@@ -232,11 +247,14 @@ def _cells(row: RowView) -> dict[str, str]:
     numbers = {"value": row.value, "lower": row.lower, "upper": row.upper, "count": row.count}
     ranks = {"rank": row.rank, "rank_lower": row.rank_lower, "rank_upper": row.rank_upper}
     return {
-        "group": f"'{row.group}" if row.group.startswith(FORMULA) else row.group,
         "status": row.status,
         **{name: "" if each is None else each.raw for name, each in numbers.items()},
         **{name: "" if each is None else str(each) for name, each in ranks.items()},
     }
+
+
+def _harmless(name: str) -> str:
+    return f"'{name}" if name.startswith(FORMULA) else name
 
 
 def _json_row(row: RowView) -> dict[str, Any]:
@@ -247,7 +265,7 @@ def _json_row(row: RowView) -> dict[str, Any]:
         "rank_upper": row.rank_upper,
     }
     return {
-        "group": row.group,
+        "group": row.group if len(row.names) == 1 else row.names,
         "value": None if row.value is None else row.value.number,
         "lower": row.lower.number,
         "upper": row.upper.number,

@@ -37,7 +37,8 @@ class Figure:
 def fixed(value: float, decimals: int) -> Figure:
     """A number that was rounded to ``decimals`` places when it was released."""
     places = max(decimals, 0)
-    raw = f"{value:.{places}f}"
+    # Of a number beyond 2^53 a double's own digits are no longer those that were printed.
+    raw = f"{Decimal(repr(value)):.{places}f}"
     if float(raw) == 0:
         raw = raw.lstrip("-")  # no format shows a negative zero
     return Figure(raw, f"{Decimal(raw):,f}")

@@ -12,7 +12,8 @@ from release.site import figures, views
 from release.site.addresses import Published
 from release.site.afterwards import Remarks
 from release.site.contexts import Guarantee, NoiseView
-from release.specs import Job, Mean
+from release.specs import Job
+from release.statistics import STATISTICS
 
 
 def guarantee(of: Published, remarks: Remarks, root: str) -> Guarantee:
@@ -32,6 +33,7 @@ def guarantee(of: Published, remarks: Remarks, root: str) -> Guarantee:
         conversions=of.conversions,
         max_groups=job.contribution.max_groups,
         max_rows=job.contribution.max_rows_per_group,
+        max_norm=_max_norm(job),
         bounding=job.contribution.bounding,
         contribution_origin=job.contribution.origin,
         noise=noise(mechanism, job),
@@ -72,9 +74,12 @@ def noise(mechanism: Mechanism, job: Job) -> tuple[NoiseView, ...]:
 
 
 def scale(total: str, mechanism: Mechanism, job: Job) -> Fraction:
-    """One step of the lattice in the units of the total: a sum's is a part of the half-width."""
+    """One step of the lattice in the units of the total: a sum's values were scaled before."""
     step = Fraction(1, 2**mechanism.lattice_bits)
-    if total == "sum" and isinstance(job.statistic, Mean):
-        lower, upper = map(Fraction, job.statistic.bounds)
-        return step * (upper - lower) / 2
-    return step
+    measured = STATISTICS[job.statistic.kind].measured(job.statistic)
+    return step if total == "count" or measured is None else step * Fraction(measured[1].half)
+
+
+def _max_norm(job: Job) -> str | None:
+    norm = job.contribution.max_norm
+    return None if norm is None else figures.plain(norm)

@@ -138,7 +138,7 @@ class Site:
             statistic=statistic,
             rows=each.shown,
             total=len(each.rows),
-            chart=charts.intervals(each.estimates, bars=statistic.kind == "leaderboard"),
+            chart=charts.intervals(each.estimates, bars=statistic.of != "mean"),
             guarantee=guarantee(each, self.remarks, up),
             corrected=afterwards.corrected(each, up),
             understated=afterwards.understated(each, up),
@@ -207,9 +207,9 @@ class Site:
     def _series(self, job: str) -> charts.SeriesChart | None:
         """Weeks side by side, for statistics whose rows keep their places."""
         found = [each for each in reversed(self.outcomes) if each.job == job]
-        releases = [each.published.release for each in found if each.published]
-        kinds = {release.job.statistic.kind for release in releases}
-        if kinds != {"mean"} or len(releases) < 2:
+        published = [each.published for each in found if each.published]
+        kinds = {(each.headline.of, each.headline.ranked) for each in published}
+        if len(published) < 2 or len(kinds) > 1 or published[0].headline.ranked:
             return None
         columns = [each.published.estimates if each.published else None for each in found]
         return charts.series(columns, found[0].window.label, found[-1].window.label)

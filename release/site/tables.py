@@ -9,6 +9,7 @@ from release.ledger.records import Release, Row, Table
 from release.site import figures
 from release.site.charts import Estimate
 from release.site.contexts import Headline, RowView
+from release.specs import Count, Leaderboard, Statistic, label, texts_of
 
 
 def rows(release: Release) -> tuple[RowView, ...]:
@@ -18,15 +19,25 @@ def rows(release: Release) -> tuple[RowView, ...]:
     return tuple(_row(row, table) for row in ordered)
 
 
-def headline(kind: str, shown: Sequence[RowView]) -> Headline:
-    """The rows with the greatest and, for means, the least reliable value."""
+def measure(spec: Statistic) -> str:
+    """What each value is: a number of "rows" or "units", a "sum" or a "mean"."""
+    of = spec.of if isinstance(spec, Count | Leaderboard) else spec.kind
+    return "rows" if of == "count" else of
+
+
+def headline(spec: Statistic, unit: str, shown: Sequence[RowView]) -> Headline:
+    """The rows with the greatest and the least reliable value; a leaderboard's first."""
+    ranked = isinstance(spec, Leaderboard)
     known = [(Decimal(row.value.raw), row) for row in shown if row.value is not None]
-    if kind != "leaderboard":
+    if not ranked:
         known.sort(key=lambda pair: pair[0], reverse=True)
     return Headline(
-        kind,
+        of=measure(spec),
+        value=None if isinstance(spec, Count) else spec.value,
+        unit=unit,
+        ranked=ranked,
         highest=known[0][1] if known else None,
-        lowest=known[-1][1] if kind != "leaderboard" and len(known) > 1 else None,
+        lowest=known[-1][1] if not ranked and len(known) > 1 else None,
         reliable=len(known),
         total=len(shown),
     )
@@ -51,7 +62,8 @@ def _row(row: Row, table: Table) -> RowView:
     count = None if row.count is None else figures.fixed(row.count, table.count_decimals)
     value = None if row.value is None else figures.fixed(row.value, table.decimals)
     return RowView(
-        group=row.group,
+        group=label(row.group),
+        names=texts_of(row.group),
         value=value,
         lower=figures.fixed(row.lower, table.decimals),
         upper=figures.fixed(row.upper, table.decimals),

@@ -9,16 +9,18 @@ from decimal import Decimal
 from fractions import Fraction
 
 from release.ledger.records import About, Account, Entry, Release, Terms
-from release.site import figures
+from release.site import figures, tables
 from release.site.addresses import Published, account_folder, entry_link, link
 from release.site.contexts import (
     AccountView,
+    ConditionView,
     OverdraftView,
     StatisticView,
     ThresholdView,
     WindowView,
 )
-from release.specs import Leaderboard, Mean
+from release.specs import Condition, Count, Leaderboard, Mean, Scalar
+from release.statistics import STATISTICS
 from release.windows import Window
 
 
@@ -48,21 +50,48 @@ def window(of: Window) -> WindowView:
 
 def statistic(release: Release) -> StatisticView:
     """What was computed, and from where its public parameters are known."""
-    spec = release.job.statistic
-    mean = spec if isinstance(spec, Mean) else None
-    bounds = [figures.plain(bound) for bound in mean.bounds] if mean else [None, None]
+    spec, publish = release.job.statistic, release.job.publish
+    of, mean = tables.measure(spec), spec if isinstance(spec, Mean) else None
+    bounds = None if isinstance(spec, Count) else spec.bounds
+    lower, upper = (None, None) if bounds is None else map(figures.plain, bounds)
+    split = STATISTICS[spec.kind].split(spec)
     return StatisticView(
-        kind=spec.kind,
-        by=spec.by,
-        value=mean.value if mean else None,
-        lower=bounds[0],
-        upper=bounds[1],
-        half_width=figures.plain((mean.bounds[1] - mean.bounds[0]) / 2) if mean else None,
-        top=spec.top if isinstance(spec, Leaderboard) else None,
+        of=of,
+        ranked=isinstance(spec, Leaderboard),
+        by=spec.columns,
+        value=None if isinstance(spec, Count) else spec.value,
+        lower=lower,
+        upper=upper,
+        scale=None if bounds is None else figures.plain(_scale(of, *bounds)),
+        where=tuple(map(_condition, spec.where)),
+        count_percent=figures.significant(100 * split["count"], 3) if len(split) > 1 else None,
+        count_share=_stated(mean.count_share if mean else None),
+        prior_mean=_stated(mean.prior_mean if mean else None),
+        nonnegative=publish.nonnegative if of != "sum" or (bounds and bounds[0] >= 0) else None,
+        within_bounds=publish.within_bounds if of == "mean" else None,
+        rounded=publish.rounded,
         groups=len(spec.groups),
         groups_file=spec.groups_file,
         groups_origin=spec.origin,
     )
+
+
+def _scale(of: str, lower: Decimal, upper: Decimal) -> Decimal:
+    return (upper - lower) / 2 if of == "mean" else max(abs(lower), abs(upper))
+
+
+def _stated(number: Decimal | None) -> str | None:
+    return None if number is None else figures.plain(number)
+
+
+def _condition(of: Condition) -> ConditionView:
+    return ConditionView(of.column, of.operator, tuple(map(_scalar, of.values)))
+
+
+def _scalar(value: Scalar) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return value if isinstance(value, str) else figures.plain(Decimal(value))
 
 
 def epsilon(account: Account, units: int) -> str:

@@ -1,12 +1,13 @@
-"""Columns of a source as unit, key, time and value: rules on one row, refusals by type."""
+"""Columns of a source as unit, keys, time and value: rules on one row, refusals by type."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from release.errors import SourceError
-from release.specs import Dataset
+from release.specs import Condition, Dataset, spellings
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir
@@ -19,8 +20,23 @@ ISO_FORMATS = (
 )
 
 
+@dataclass(frozen=True)
+class Wanted:
+    """What a job needs of each row, beside whose it is and when it happened."""
+
+    by: tuple[str, ...]
+    value: str | None = None
+    where: tuple[Condition, ...] = ()
+
+    def columns(self, dataset: Dataset) -> list[str]:
+        """Every column of the source that is read, once."""
+        value = [] if self.value is None else [self.value]
+        compared = [condition.column for condition in self.where]
+        return list(dict.fromkeys([dataset.unit, *self.by, dataset.time, *value, *compared]))
+
+
 def shaped(
-    raw: ir.Table, wanted: dict[str, str], dataset: Dataset, where: str, *, textual: bool
+    raw: ir.Table, wanted: Wanted, dataset: Dataset, where: str, *, textual: bool
 ) -> ir.Table:
     """The rows that have all that is ``wanted``, as the columns that all sources have.
 
@@ -28,14 +44,32 @@ def shaped(
     SourceError for a column of a type that will not do.
     """
     columns = {
-        "dp_unit": _unit(raw[wanted["unit"]], where),
-        "dp_key": _key(raw[wanted["key"]], where),
-        "dp_time": _time(raw[wanted["time"]], dataset, where),
+        "dp_unit": _unit(raw[dataset.unit], where),
+        **{key_column(i): _key(raw[name], where) for i, name in enumerate(wanted.by)},
+        "dp_time": _time(raw[dataset.time], dataset, where),
     }
-    if "value" in wanted:
-        columns["dp_value"] = _value(raw[wanted["value"]], where, textual=textual)
+    if wanted.value is not None:
+        value = raw[wanted.value]
+        columns["dp_value"] = _number(value, where, "a value", "`value`", textual=textual)
+    fixed = list(columns)
+    for place, condition in enumerate(wanted.where):
+        compared = _compared(raw[condition.column], condition, where, textual=textual)
+        columns[_condition(place)] = compared
     table = raw.select(**columns)
-    return table.filter(*(table[name].notnull() for name in columns))
+    # First, so that no comparison below meets a missing value, which engines treat differently.
+    table = table.filter(*(table[name].notnull() for name in columns))
+    for place, condition in enumerate(wanted.where):
+        table = table.filter(_passes(table[_condition(place)], condition))
+    return table.select(*fixed)
+
+
+def key_column(place: int) -> str:
+    """The name that the column of that place in `by` has in every source."""
+    return f"dp_key_{place}"
+
+
+def _condition(place: int) -> str:
+    return f"dp_where_{place}"
 
 
 def _refused(where: str, column: ir.Column, must: str, hint: str) -> SourceError:
@@ -70,16 +104,71 @@ def _key(column: ir.Column, where: str) -> ir.Column:
     )
 
 
-def _value(column: ir.Column, where: str, *, textual: bool) -> ir.Column:
+def _number(column: ir.Column, where: str, what: str, key: str, *, textual: bool) -> ir.Column:
     import ibis
 
     kind = column.type()
+    if kind.is_decimal():
+        # By its digits, to the nearest double: an engine's own cast may be a bit off it.
+        return column.cast("string").cast("float64")
     if kind.is_numeric():
         return _finite(column.cast("float64"))
     if kind.is_string() and textual:
         number = ibis.ifelse(column.re_search(ASCII_NUMBER), column, ibis.null("string"))
         return _finite(number.cast("float64"))
-    raise _refused(where, column, "a value is a number", "Name another column as `value`.")
+    hint = f"Name another column in {key}."
+    raise _refused(where, column, f"{what} is a number", hint)
+
+
+def _compared(column: ir.Column, condition: Condition, where: str, *, textual: bool) -> ir.Column:
+    """What a condition looks at in a row; NULL where the row has nothing of the kind."""
+    kind = column.type()
+    match condition.kind:
+        case "number":
+            what = "what is compared with a number"
+            return _number(column, where, what, "`where`", textual=textual)
+        case "text" if kind.is_string():
+            return column.strip().nullif("")
+        case "truth" if kind.is_boolean():
+            return column
+        case "truth" if kind.is_string() and textual:
+            return column.strip().lower().cases(("true", True), ("false", False))
+    what = "text" if condition.kind == "text" else "true or false"
+    must = f"what is compared with {what} is {what}"
+    raise _refused(where, column, must, "Compare with another `value`, or name another `column`.")
+
+
+def _passes(compared: ir.Column, condition: Condition) -> ir.Column:
+    values = _values(condition)
+    match condition.operator:
+        case "<":
+            return compared < values[0]
+        case "<=":
+            return compared <= values[0]
+        case ">":
+            return compared > values[0]
+        case ">=":
+            return compared >= values[0]
+        case "=" | "in":
+            return compared.isin(values)
+        case "!=" | "not in":
+            return compared.notin(values)
+
+
+def _values(condition: Condition) -> list[Any]:
+    """What to compare with, as the column holds it."""
+    if condition.kind == "text":
+        return [form for text in condition.values for form in spellings(str(text))]
+    if condition.kind == "number":
+        return [double(float(number)) for number in condition.values]
+    return list(condition.values)
+
+
+def double(number: float) -> ir.Scalar:
+    """A finite number for the engine, to the last bit: a plain literal is a decimal to some."""
+    import ibis
+
+    return ibis.literal(repr(number)).cast("float64")
 
 
 def _finite(number: ir.Column) -> ir.Column:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from release.errors import ReleaseError, SourceError
-from release.sources.columns import shaped
+from release.sources.columns import Wanted, shaped
 from release.sources.formats import filed, framed
 from release.specs import Dataset
 from release.windows import Window
@@ -93,7 +93,7 @@ def fence(where: str, doing: str) -> Iterator[None]:
 
 @contextmanager
 def open_rows(
-    dataset: Dataset, folder: Path, *, by: str, value: str | None, frame: Any = None
+    dataset: Dataset, folder: Path, wanted: Wanted, *, frame: Any = None
 ) -> Iterator[Rows]:
     """The rows of a dataset, or of ``frame`` in its place, for one job.
 
@@ -101,15 +101,12 @@ def open_rows(
     the dataset declares. What the engine spills goes to a private folder, removed on leaving.
     """
     where = f"dataset.{dataset.name}: {dataset.source}" if frame is None else "the frame given"
-    wanted = {"unit": dataset.unit, "key": by, "time": dataset.time}
-    if value is not None:
-        wanted["value"] = value
     _sweep()
     spill = tempfile.mkdtemp(prefix=f"{SPILL}{os.getpid()}-")
     try:
         with fence(where, "open the source"):
             backend = _connect(Path(spill))
-            names = list(dict.fromkeys(wanted.values()))
+            names = wanted.columns(dataset)
             if frame is not None:
                 raw, textual = framed(backend, frame, names, where), False
             else:

@@ -78,8 +78,8 @@ def described(recorded: Recorded) -> Event:
 def planned_for(asked: Asked) -> Plan:
     name, _, charge = asked
     planned = plan(job(name), opening())
-    bound, split = sensitivity(planned.job.contribution), planned.statistic.split
-    mechanism = calibrated(bound, charge, split)
+    split = planned.statistic.split(planned.job.statistic)
+    mechanism = calibrated(sensitivity(planned.job.contribution), charge, split)
     assert mechanism is not None
     return replace(planned, charge=Charge(charge), job_cap=JOB_CAPS[name], mechanism=mechanism)
 

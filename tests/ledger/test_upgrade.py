@@ -66,7 +66,8 @@ def held(found: Ledger) -> list[dict[str, Any]]:
         {
             **sealed(entry),
             "hash": entry.hash,
-            "release": account.releases[entry.seq].model_dump(mode="json")
+            # What a later version has a default for, was never said.
+            "release": account.releases[entry.seq].model_dump(mode="json", exclude_unset=True)
             if entry.seq in account.releases
             else None,
         }

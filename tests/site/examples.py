@@ -9,6 +9,9 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from release.accounting import (
     RHO_UNITS,
     Budget,
@@ -37,7 +40,20 @@ from release.ledger.records import (
     Table,
     Terms,
 )
-from release.specs import Contribution, Job, Leaderboard, Mean, Noise
+from release.pipeline import plan
+from release.specs import (
+    ONE,
+    Condition,
+    Contribution,
+    Count,
+    Job,
+    Leaderboard,
+    Mean,
+    Noise,
+    Publish,
+    Statistic,
+    Sum,
+)
 from release.windows import Window
 
 START = date(2026, 1, 5)
@@ -95,6 +111,69 @@ def leaderboard(groups: tuple[str, ...] = PRODUCTS, top: int = 20) -> Job:
         contribution=Contribution(max_groups=5, max_rows_per_group=2, bounding="sample"),
         noise=Noise(releases=10, share=Decimal("0.5")),
     )
+
+
+def weekly(name: str, title: str, statistic: Statistic, **changes: Any) -> Job:
+    """A weekly job on sales; ``changes`` replace what it asks for by default."""
+    asked = {
+        "contribution": Contribution(max_groups=2, max_rows_per_group=1),
+        "noise": Noise(releases=20, share=Decimal("0.3")),
+    }
+    return Job(
+        name=name,
+        title=title,
+        dataset="sales",
+        schedule="weekly",
+        window="week",
+        start=START,
+        statistic=statistic,
+        **(asked | changes),
+    )
+
+
+def sums() -> Job:
+    """Sums by two columns of the rows that pass two conditions, within a tighter norm."""
+    groups = tuple((region, kind) for region in ("North", "South") for kind in CATEGORIES[:3])
+    where = (
+        Condition(column="channel", operator="in", value=("web", "shop")),
+        Condition(column="discount", operator="<", value=Decimal("0.5")),
+    )
+    return weekly(
+        "sales-by-region",
+        "Sales by region and category",
+        Sum(
+            by=("region", "category"),
+            groups=groups,
+            where=where,
+            value="amount",
+            bounds=(Decimal(0), Decimal("62.5")),
+            origin="the price list of 2025",
+        ),
+        contribution=Contribution(
+            max_groups=3, max_rows_per_group=4, max_norm=Decimal("4.5"), origin="a guess"
+        ),
+        level=Decimal("0.99"),
+    )
+
+
+def units() -> Job:
+    """Counts of units, shown as the noise left them."""
+    statistic = Count(by="shop", groups=("High Street", "Market", "Station", "Web"), of="units")
+    publish = Publish(nonnegative=False, rounded=False)
+    return weekly("customers", "Customers by shop", statistic, publish=publish)
+
+
+def best() -> Job:
+    """A leaderboard of means."""
+    statistic = Leaderboard(
+        by="category",
+        groups=CATEGORIES,
+        of="mean",
+        top=10,
+        value="rating",
+        bounds=(Decimal(1), Decimal(5)),
+    )
+    return weekly("best-rated", "Best rated categories", statistic, level=Decimal("0.8"))
 
 
 def mean_release(job: Job, week: int) -> Release:
@@ -263,6 +342,20 @@ class Book:
         )
         self.releases[entry.seq] = release
 
+    def publish(self, job: Job, totals: dict[str, list[int]], window: Window) -> None:
+        """Releases as the pipeline does, with noise that is fixed and spread over ± 2σ."""
+        planned = plan(job, self.terms)
+        release = planned.published(totals, evenly)
+        entry = self.append(
+            "release",
+            job=job.name,
+            window=window,
+            charge=planned.charge.units,
+            event=planned.mechanism.event,
+            body=release.model_dump(mode="json"),
+        )
+        self.releases[entry.seq] = release
+
     def describe(self, **changes: Any) -> None:
         """Changes what pages say of the account."""
         self.about = self.about.model_copy(update=changes)
@@ -333,6 +426,10 @@ def calibrated(mechanism: Mechanism, charge: int, terms: Terms) -> Mechanism:
     return mechanism.model_copy(update={"sigma": sigma})
 
 
+def evenly(sigma: int | float | Fraction, count: int) -> NDArray[Any]:
+    return np.array([int(sigma) * ((13 * place + 8) % 41 - 20) // 10 for place in range(count)])
+
+
 def week(number: int) -> Window:
     return Window("week", START + timedelta(weeks=number), ZONE)
 
@@ -346,6 +443,22 @@ def shop(weeks: int = 10, refusals: int = 2) -> Account:
     for number in range(weeks, weeks + refusals):
         book.refuse(mean, week(number))
         book.refuse(board, week(number))
+    return book.account()
+
+
+def sales() -> Account:
+    """Two weeks of each kind of statistic that the other accounts do not have."""
+    book = Book("sales", epsilon="3")
+    for number in range(2):
+        amounts = [ONE * (900 - 150 * place + 40 * number) for place in range(6)]
+        book.publish(sums(), {"sum": amounts}, week(number))
+        people = [ONE * each for each in (310, 120 + number, 0, 2)]
+        book.publish(units(), {"count": people}, week(number))
+        counts = [ONE * (2600 - 230 * place) for place in range(12)]
+        ratings = [
+            count * (20 - 7 * place % 11 + number) // 40 for place, count in enumerate(counts)
+        ]
+        book.publish(best(), {"count": counts, "sum": ratings}, week(number))
     return book.account()
 
 

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import csv
+import io
 import json
 from dataclasses import replace
 from datetime import date
@@ -13,8 +15,9 @@ from release.errors import LedgerError
 from release.ledger.chain import canonical, digest
 from release.ledger.charges import alone
 from release.site import render
+from release.specs import ONE, Count
 from release.windows import Window
-from tests.site.examples import Book, mean_release, means, nasty, shop, week
+from tests.site.examples import Book, mean_release, means, nasty, sales, shop, week, weekly
 
 FILES = {**render([shop()], templates=None), **render([nasty()], templates=None)}
 
@@ -99,6 +102,47 @@ def test_the_odometer_counts_what_was_recorded_from_elsewhere(accountant: str) -
     # Laplace noise is no Gaussian noise, so no formula for that alone covers both.
     assert shown["account_to_date"]["epsilon"]["gdp"] is None
     assert shown["release"]["epsilon"]["gdp"] is not None
+
+
+SALES = render([sales()], templates=None)
+
+
+def header(name: str) -> str:
+    return SALES[f"jobs/{name}/2026-01-05/data.csv"].decode().splitlines()[0]
+
+
+def test_a_file_has_a_column_for_each_that_it_is_grouped_by() -> None:
+    assert header("sales-by-region") == "region,category,value,lower,upper,status"
+    assert header("customers") == "group,value,lower,upper,status"
+    ranks = "rank,rank_lower,rank_upper"
+    assert header("best-rated") == f"group,value,lower,upper,status,count,{ranks}"
+    (first, *_) = strict(SALES["jobs/sales-by-region/2026-01-05/release.json"])["rows"]
+    assert first["group"] == ["North", "Baking"]
+    assert first.keys() == {"group", "value", "lower", "upper", "status"}
+
+
+def test_columns_called_like_numbers_are_told_from_them() -> None:
+    by = ("value", "=b")
+    job = weekly("pairs", "Pairs", Count(by=by, groups=(("-x", "@y"), ("z", "w"))))
+    book = Book("sales", epsilon="3")
+    book.publish(job, {"count": [0, 0]}, week(0))
+    content = render([book.account()], templates=None)["jobs/pairs/2026-01-05/data.csv"]
+    lines = list(csv.reader(io.StringIO(content.decode(), newline="")))
+    assert lines[0] == ["by_value", "by_=b", "value", "lower", "upper", "status"]
+    assert [line[:2] for line in lines[1:]] == [["'-x", "'@y"], ["z", "w"]]
+
+
+def test_a_release_states_what_was_asked_for() -> None:
+    document = strict(SALES["jobs/sales-by-region/2026-01-05/release.json"])
+    statistic = document["statistic"]
+    assert statistic["by"] == ["region", "category"]
+    assert statistic["where"] == [
+        {"column": "channel", "operator": "in", "value": ["web", "shop"]},
+        {"column": "discount", "operator": "<", "value": 0.5},
+    ]
+    assert document["publish"] == {"nonnegative": True, "within_bounds": True, "rounded": True}
+    assert (document["mechanism"]["level"], document["contribution"]["max_norm"]) == (0.99, 4.5)
+    assert document["mechanism"]["unit_of_step"] == {"sum": 62.5 / ONE}
 
 
 def test_a_file_of_no_reliable_row_keeps_its_columns() -> None:

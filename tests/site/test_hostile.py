@@ -5,11 +5,13 @@ from __future__ import annotations
 import csv
 import io
 import json
+from decimal import Decimal
 
 import pytest
 
 from release.site import render
-from tests.site.examples import NASTY, Book, mean_release, means, nasty, week
+from release.specs import Condition, Sum
+from tests.site.examples import NASTY, Book, mean_release, means, nasty, week, weekly
 from tests.site.reading import read
 
 FILES = render([nasty()], templates=None)
@@ -64,6 +66,28 @@ def test_each_start_of_a_formula_is_neutralised(start: str) -> None:
     content = render([book.account()], templates=None)["jobs/category-ratings/2026-01-05/data.csv"]
     lines = list(csv.reader(io.StringIO(content.decode(), newline="")))
     assert lines[1][0] == f"'{start}1+1"
+
+
+def test_columns_and_conditions_come_out_as_text_too() -> None:
+    columns = ("<b>by</b>", '"><img src=x>')
+    where = (Condition(column="<i>c</i>", operator="in", value=NASTY),)
+    groups = tuple(zip(NASTY, reversed(NASTY), strict=True))
+    statistic = Sum(
+        by=columns, groups=groups, where=where, value="<s>v</s>", bounds=(Decimal(0), Decimal(1))
+    )
+    book = Book("sales", epsilon="3")
+    book.describe(unit_name="<u>guest</u>")
+    book.publish(weekly("hostile", "Hostile", statistic), {"sum": [0] * len(NASTY)}, week(0))
+    files = render([book.account()], templates=None)
+    page = read(files["jobs/hostile/2026-01-05/index.html"])
+    assert not page.all("script", "img", "i", "u", "b", "s")
+    names = ["".join(cell.texts) for cell in page.all("table")[0].all("thead")[0].all("th")]
+    assert names[:2] == list(columns)
+    rows = page.all("table")[0].all("tbody")[0].all("tr")
+    shown = {tuple("".join(cell.texts) for cell in row.all("th")) for row in rows}
+    assert shown == set(groups)
+    lines = list(csv.reader(io.StringIO(files["jobs/hostile/2026-01-05/data.csv"].decode())))
+    assert not any(cell[:1] in set("=+@") for line in lines for cell in line)
 
 
 def test_no_file_is_named_after_a_group() -> None:

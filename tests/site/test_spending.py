@@ -372,7 +372,7 @@ def test_an_old_release_keeps_what_was_said_when_it_was_released() -> None:
 def test_a_release_page_says_how_its_numbers_are_finished() -> None:
     said = words(shop(1, 0), page="jobs/category-ratings/2026-01-05/index.html")
     assert "The noisy sum is first moved to within ± the noisy count" in said
-    assert "a negative noisy count counts as 0" in said
+    assert "A negative noisy count is shown as 0" in said
     assert "Intervals are rounded outward at the last digit shown." in said
     assert "over all releases of a row" in said
     assert "not among shown values alone" in said
