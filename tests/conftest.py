@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+from xdist.remote import Producer
+from xdist.scheduler import LoadScopeScheduling
 
 from tests.ledger.places import Place, PostgreSQL, SQLite
 from tests.postgresql import Server, binaries
@@ -21,6 +23,10 @@ settings.load_profile("house")
 # A commit waits for the disk, and so do thousands of them. What that is for, no test can try: a
 # process or a server that is killed has lost nothing that it gave to the kernel.
 MEMORY, ENOUGH = Path("/dev/shm"), 2 * 2**30
+
+# A worker that has one test of these has all: they share what is slow to make, or one looks at
+# what the others write. Under pytest 9 the group that a mark names is no group to xdist.
+WHOLE = {"tests/site/test_golden.py", "tests/test_real_data.py"}
 
 # Some data sets do not live in the repository; their tests say so by this word.
 ALLOWED_SKIP = "data absent:"
@@ -37,6 +43,18 @@ def pytest_configure() -> None:
     if shutil.disk_usage(MEMORY).free >= ENOUGH:
         os.environ["TMPDIR"] = str(MEMORY)  # also for processes that tests start
         tempfile.tempdir = None  # it was looked up before this file was read
+
+
+class Scheduler(LoadScopeScheduling):
+    """Gives whichever worker is free the next test, or a file that stays whole; those first."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        file = nodeid.partition("::")[0]
+        return file if file in WHOLE else nodeid
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Scheduler:
+    return Scheduler(config, log)
 
 
 @pytest.fixture

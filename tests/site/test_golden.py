@@ -10,8 +10,6 @@ import pytest
 from release.site import render
 from tests.site.examples import eventful, overdrawn, sales
 
-# One worker: the last test looks at what the others write.
-pytestmark = pytest.mark.xdist_group("golden-site")
 GOLDEN = Path(__file__).parent / "golden"
 # Of each statistic one week is enough, but for those of an account that was overdrawn.
 LEFT_OUT = tuple(
