@@ -89,6 +89,11 @@ def prepared(place: Place) -> Path:
     once = {"noise": {"releases": 1, "share": Decimal("0.5")}}
     jobs = {"board": leaderboard_job(**once), "mean": mean_job(**once)}
     folder = write_project(place.folder, jobs=jobs, project={"ledger": place.address})
+    return plainly_shown(folder)
+
+
+def plainly_shown(folder: Path) -> Path:
+    """Gives a project pages of its own that are quickly made."""
     (folder / "templates").mkdir()
     for page in PAGES:
         (folder / f"templates/{page}.html").write_text(TEMPLATE)

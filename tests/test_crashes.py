@@ -30,6 +30,7 @@ from release.pipeline import plan, settle
 from release.project import open_project
 from release.site import publishing
 from release.windows import Window
+from tests.kills import plainly_shown
 from tests.ledger.examples import (
     NOW,
     PROCESSES,
@@ -251,7 +252,7 @@ def run_project(folder: Path) -> None:
 
 
 def test_a_whole_run_is_killed_and_the_next_one_completes_it(place: Place) -> None:
-    folder = shop(place.folder, ("board",), place.address)
+    folder = plainly_shown(shop(place.folder, ("board",), place.address))
     for _ in deaths(die_running, place):
         before = whole_or_nothing(place)
         run_project(folder)
@@ -262,4 +263,4 @@ def test_a_whole_run_is_killed_and_the_next_one_completes_it(place: Place) -> No
         with open_project(folder) as project:
             assert project.build_site() == []
         place.clear()
-        shop(folder, ("board",), place.address)
+        plainly_shown(shop(folder, ("board",), place.address))
