@@ -135,8 +135,8 @@ def published(accounts: Sequence[Account]) -> tuple[Published, ...]:
 def _successive(accounts: Sequence[Account]) -> list[Account]:
     """The accounts by name, each after the one that it replaces.
 
-    An account that replaces another opens at no earlier time than the other's last entry, so of
-    entries of one time those of the replaced account are the earlier ones.
+    An account that replaces another opens at no earlier time than the other's last charge, after
+    which that one releases nothing: so of releases of one time its own are the earlier ones.
     """
     replaces = {account.terms.account: account.terms.replaces for account in accounts}
 
