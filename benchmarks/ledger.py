@@ -105,7 +105,8 @@ def planned(name: str, groups: tuple[str, ...]) -> Plan:
 
 
 def totals(groups: int) -> Totals:
-    return {name: [number << 20 for number in range(groups)] for name in ("count", "sum")}
+    counts = [number << 20 for number in range(groups)]
+    return Totals(GROUPS[:groups], {"count": counts, "sum": counts})
 
 
 def history(last: Entry, entries: int) -> Iterator[tuple[Row, Row]]:

@@ -23,18 +23,31 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from release.sources import Rows, double, fence, key_column
+import numpy as np
+
+from release.mechanisms import Alone
+from release.sources import Rows, double, fence, is_key_column, key_column
 from release.specs import LATTICE_BITS, ONE, Contribution, Key, Scale, spellings, texts_of
 from release.windows import Window
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir
 
-Totals = Mapping[str, list[int]]
-"""For each total, one exact integer a group, in lattice steps. It lives in memory only."""
+
+@dataclass(frozen=True)
+class Totals:
+    """For each total, one exact integer a group, in lattice steps. They live in memory only.
+
+    So do ``groups`` where they were discovered: which there are is as private as the rows.
+    """
+
+    groups: Sequence[Key]
+    of: Mapping[str, list[int]]
+
 
 SLACK = Fraction(1, 10**9)
 # A unit with this many rows in one group, or more, is left out of it: the divisions below are
@@ -51,11 +64,26 @@ def sensitivity(contribution: Contribution) -> int:
     return math.isqrt(math.ceil(square)) + 1
 
 
+def alone(contribution: Contribution) -> Alone:
+    """The most that one unit can count, in lattice steps, where nobody else does.
+
+    A unit in t groups counts min(1, N/√t) in each if R = 1 and it is shrunk: so much for each t up
+    to T. Else R or N at most in each of T.
+    """
+    seen, norm = contribution.groups_seen, math.sqrt(contribution.norm_squared)
+    whole = ONE * (1 + float(SLACK))
+    if contribution.bounding == "clip" and contribution.max_rows_per_group == 1:
+        groups = np.arange(1.0, seen + 1)
+        return Alone(whole * np.minimum(1, norm / np.sqrt(groups)), groups)
+    most = min(float(contribution.max_rows_per_group), norm)
+    return Alone(np.array([whole * most]), np.array([float(seen)]))
+
+
 def totals(
     rows: Rows,
     window: Window,
     *,
-    groups: Sequence[Key],
+    groups: Sequence[Key] | None,
     contribution: Contribution,
     scale: Scale | None,
     names: Sequence[str],
@@ -63,25 +91,43 @@ def totals(
 ) -> Totals:
     """The exact bounded totals of each group of ``groups``, in lattice steps: for memory only.
 
-    ``names`` are those wanted: ``count``, and ``sum`` where there is a scale. A group without
-    rows has zeros. ``salt`` is what ``sample`` hashes before the unit and the group. Raises
-    SourceError.
+    Of all groups that have a row, by name, where ``groups`` is None; of the listed ones, those
+    without rows have zeros. ``names`` are the totals wanted: ``count``, and ``sum`` where there is
+    a scale. ``salt`` is what is hashed before the unit and the group where a unit has more groups
+    than are looked at. Raises SourceError.
     """
     with fence("bounding", "prepare the totals"):
-        listed = _listed(rows.within(window), rows.listing(_spellings(groups)))
-        per_group = _per_unit_and_group(listed, contribution.max_rows_per_group, scale)
-        if contribution.bounding == "clip":
-            bounded = _clipped(per_group, contribution)
+        table = rows.within(window)
+        if groups is None:
+            keys = [name for name in table.columns if is_key_column(name)]
         else:
-            bounded = _sampled(per_group, contribution, salt)
+            table, keys = _listed(table, rows.listing(_spellings(groups))), ["dp_group"]
+        per_group = _per_unit_and_group(table, keys, contribution.max_rows_per_group, scale)
+        if contribution.bounding == "sample":
+            per_group = _sampled(per_group, keys, contribution.max_groups, salt)
+            bounded = _whole(per_group, keys)
+        else:
+            if groups is None:
+                per_group = _sampled(per_group, keys, contribution.groups_seen, salt)
+            bounded = _clipped(per_group, keys, contribution)
         sums = {name: bounded[name].sum() for name in names}
-        expression = bounded.group_by("dp_group").aggregate(**sums)
+        expression = bounded.group_by(keys).aggregate(**sums)
     found = rows.fetch(expression)
-    exact: Totals = {name: [0] * len(groups) for name in names}
+    if groups is None:
+        return _discovered([found[key] for key in keys], {name: found[name] for name in names})
+    exact = {name: [0] * len(groups) for name in names}
     for name in names:
         for group, total in zip(found["dp_group"], found[name], strict=True):
             exact[name][group] = int(total)
-    return exact
+    return Totals(groups, exact)
+
+
+def _discovered(columns: Sequence[Sequence[str]], found: Mapping[str, Sequence[Any]]) -> Totals:
+    """By name: in what order an engine gives groups may tell of rows."""
+    keys: list[Key] = list(columns[0]) if len(columns) == 1 else list(zip(*columns, strict=True))
+    order = sorted(range(len(keys)), key=lambda place: texts_of(keys[place]))
+    exact = {name: [int(each[place]) for place in order] for name, each in found.items()}
+    return Totals([keys[place] for place in order], exact)
 
 
 def _spellings(groups: Sequence[Key]) -> dict[str, Sequence[Any]]:
@@ -104,12 +150,14 @@ def _listed(table: ir.Table, listing: ir.Table) -> ir.Table:
     return table.inner_join(listing, same)
 
 
-def _per_unit_and_group(table: ir.Table, most: int, scale: Scale | None) -> ir.Table:
+def _per_unit_and_group(
+    table: ir.Table, keys: Sequence[str], most: int, scale: Scale | None
+) -> ir.Table:
     """One row for each unit and group: its weight w = min(n, R), and its term s of the sum."""
     import ibis
 
     sums = {} if scale is None else {"dp_sum": _scaled(table.dp_value, scale).sum()}
-    table = table.group_by(["dp_unit", "dp_group"]).aggregate(dp_rows=table.count(), **sums)
+    table = table.group_by(["dp_unit", *keys]).aggregate(dp_rows=table.count(), **sums)
     table = table.filter(table.dp_rows < MOST_ROWS)
     weighed = table.mutate(dp_weight=ibis.least(table.dp_rows, most))
     if scale is None:
@@ -134,7 +182,7 @@ def _cut(total: ir.Column, rows: ir.Column, most: int) -> ir.Column:
     return ibis.ifelse(rows <= most, total, total.sign() * (quotient * most + share))
 
 
-def _clipped(table: ir.Table, contribution: Contribution) -> ir.Table:
+def _clipped(table: ir.Table, keys: Sequence[str], contribution: Contribution) -> ir.Table:
     """Everything that a unit did, shrunk until its norm is within the bound."""
     import ibis
 
@@ -150,10 +198,10 @@ def _clipped(table: ir.Table, contribution: Contribution) -> ir.Table:
     if "dp_sum" in table.columns:
         size = (table.dp_sum.abs() * table.dp_factor) >> LATTICE_BITS
         columns["sum"] = table.dp_sum.sign() * size
-    return table.select("dp_group", **columns)
+    return table.select(*keys, **columns)
 
 
-def _sampled(table: ir.Table, contribution: Contribution, salt: str) -> ir.Table:
+def _sampled(table: ir.Table, keys: Sequence[str], most: int, salt: str) -> ir.Table:
     """The groups of each unit that a keyed hash of its own rows puts first."""
     import ibis
 
@@ -162,15 +210,22 @@ def _sampled(table: ir.Table, contribution: Contribution, salt: str) -> ir.Table
         """The engine's own."""
         raise NotImplementedError
 
-    name = _text(table.dp_unit) + "|" + table.dp_group.cast("string")
+    name = _text(table.dp_unit)
+    for key in keys:
+        name = name + "|" + table[key].cast("string")
     table = table.mutate(dp_order=md5(ibis.literal(salt + "|") + name))
-    window = ibis.window(group_by="dp_unit", order_by=["dp_order", "dp_group"])
+    # Names joined may be one text where the names are not: then their order decides.
+    window = ibis.window(group_by="dp_unit", order_by=["dp_order", *keys])
     table = table.mutate(dp_rank=ibis.row_number().over(window))
-    table = table.filter(table.dp_rank < contribution.max_groups)
+    return table.filter(table.dp_rank < most)
+
+
+def _whole(table: ir.Table, keys: Sequence[str]) -> ir.Table:
+    """What each unit counts in the groups that it keeps, not shrunk."""
     columns = {"count": table.dp_weight * ONE}
     if "dp_sum" in table.columns:
         columns["sum"] = table.dp_sum
-    return table.select("dp_group", **columns)
+    return table.select(*keys, **columns)
 
 
 def _text(unit: ir.Column) -> ir.Column:

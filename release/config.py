@@ -20,7 +20,7 @@ from pydantic_core import ErrorDetails
 
 from release.errors import ConfigError, Fault
 from release.groups import Lists
-from release.specs import LEVELS, Dataset, Job, Line, Project, Spec
+from release.specs import LEVELS, Dataset, Discover, Job, Line, Project, Spec
 
 PROJECT_FILE = "dp-release.toml"
 LEDGER_VARIABLE = "DP_RELEASE_LEDGER"
@@ -171,7 +171,7 @@ def _listed(document: dict[str, Any], file: str, lists: Lists, faults: list[Faul
     if "groups_file" in statistic:
         allowed = 'name the file in `groups`, as in groups = "products.csv"'
         faults.append(Fault(file, "statistic.groups_file", "is an unknown key", allowed))
-    if "groups" not in statistic:
+    if "groups" not in statistic or statistic["groups"] in get_args(Discover):
         return
     try:
         names, listing = lists.groups(statistic["groups"], statistic.get("by"))
@@ -301,6 +301,15 @@ def _across(top: _ProjectFile, jobs: Sequence[Job | None], folder: Path) -> Iter
                 "dataset",
                 f"no account covers {job.dataset!r}",
                 f"must be a dataset of {PROJECT_FILE}: {', '.join(near) or 'it has none'}",
+            )
+        elif job.statistic.discovers and not top.dataset[job.dataset].budget.threshold_share:
+            yield Fault(
+                f"{JOBS_FOLDER}/{job.name}.toml",
+                "statistic.groups",
+                f"is {job.statistic.groups!r}, which spends δ, and [dataset.{job.dataset}] sets "
+                "none aside",
+                "must be a public list, or the account must be opened with "
+                "budget.threshold_share, such as 0.1",
             )
     yield from _overshared(known)
 

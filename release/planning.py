@@ -17,7 +17,6 @@ from release.accounting import (
     Charge,
     Spend,
     admits,
-    per_release_charge,
     share_cap,
 )
 from release.errors import ConfigError, UsageError
@@ -89,7 +88,8 @@ def timeline(
 
 def for_releases(job: Job, terms: Terms, releases: int) -> Plan:
     """The job as if its share were sized for so many releases."""
-    return plan(job, terms, units=per_release_charge(terms.cap, job.noise.share, releases))
+    noise = job.noise.model_copy(update={"releases": releases, "rho": None})
+    return plan(job.model_copy(update={"noise": noise}), terms)
 
 
 def for_half_width(job: Job, terms: Terms, half_width: float, size: int) -> Plan:

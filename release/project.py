@@ -476,7 +476,7 @@ class Project:
             return totals(
                 rows,
                 window,
-                groups=job.statistic.groups,
+                groups=None if job.statistic.discovers else job.statistic.listed,
                 contribution=job.contribution,
                 scale=measured and measured[1],
                 names=tuple(statistic.split(job.statistic)),

@@ -21,9 +21,11 @@ from typing import Any
 GRID = 2**20
 ASCII_WHITE_SPACE = " \t\n\v\f\r"
 
-Vector = Mapping[tuple[str, int], int]
-"""What one unit adds: (name of the total, place of the group in its list) to lattice steps."""
 Key = str | tuple[str, ...]
+Group = int | tuple[str, ...]
+"""A listed group by its place in the list, a discovered one by its texts."""
+Vector = Mapping[tuple[str, Group], int]
+"""What one unit adds: (name of the total, group) to lattice steps."""
 Rule = tuple[str, str, Any]
 """A column, an operator, and the value or list of values that it compares with."""
 
@@ -44,11 +46,12 @@ class Row:
 class Asked:
     """The public parameters; ``bounds`` is None where only rows are counted.
 
-    ``norm`` is None where nothing but R and G bounds a unit's norm, and ``around_zero`` says
-    that values are scaled as for a sum.
+    ``groups`` is None where they are discovered, and ``seen`` then says how many of a unit's are
+    looked at before it is shrunk. ``norm`` is None where nothing but R and G bounds a unit's
+    norm, and ``around_zero`` says that values are scaled as for a sum.
     """
 
-    groups: tuple[Key, ...]
+    groups: tuple[Key, ...] | None
     start: datetime
     end: datetime
     R: int
@@ -59,6 +62,7 @@ class Asked:
     where: tuple[Rule, ...] = ()
     norm: Fraction | None = None
     around_zero: bool = False
+    seen: int = 0
 
     @property
     def square(self) -> Fraction:
@@ -77,9 +81,9 @@ def vectors(rows: Iterable[Row], asked: Asked) -> dict[str | int, Vector]:
 
 def vector(unit: str | int, rows: Iterable[Row], asked: Asked) -> Vector:
     """What one unit adds to each total of each group."""
-    terms: dict[int, list[int]] = defaultdict(list)
+    terms: dict[Group, list[int]] = defaultdict(list)
     for row in rows:
-        group = place(row.key, asked.groups)
+        group = named(row.key) if asked.groups is None else place(row.key, asked.groups)
         if group is None or row.time is None or not asked.start <= row.time < asked.end:
             continue
         if not all(passes(row.marks[column], sign, than) for column, sign, than in asked.where):
@@ -89,18 +93,21 @@ def vector(unit: str | int, rows: Iterable[Row], asked: Asked) -> Vector:
         elif row.value is not None and math.isfinite(row.value):
             scaled = on_grid(row.value, *asked.bounds, around_zero=asked.around_zero)
             terms[group].append(scaled)
+    if asked.groups is None and asked.bounding == "clip":
+        looked_at = sampled(unit, terms, asked.salt, asked.seen)
+        terms = defaultdict(list, {group: terms[group] for group in looked_at})
     counts = {group: min(len(mine), asked.R) for group, mine in terms.items()}
     sums = {group: cut(sum(mine), len(mine), asked.R) for group, mine in terms.items()}
     if asked.bounding == "sample":
-        kept = set(sampled(unit, counts, asked))
+        kept = set(sampled(unit, counts, asked.salt, asked.G))
         counts = {group: w * GRID for group, w in counts.items() if group in kept}
         sums = {group: s for group, s in sums.items() if group in kept}
     else:
         k = factor(sum(w * w for w in counts.values()), asked.square)
         counts = {group: w * k for group, w in counts.items()}
         sums = {group: toward_zero(s * k, GRID) for group, s in sums.items()}
-    named = {"count": counts} if asked.bounds is None else {"count": counts, "sum": sums}
-    return {(name, group): x for name, part in named.items() for group, x in part.items()}
+    both = {"count": counts} if asked.bounds is None else {"count": counts, "sum": sums}
+    return {(name, group): x for name, part in both.items() for group, x in part.items()}
 
 
 COMPARED: Mapping[str, Callable[[float, float], bool]] = {
@@ -132,9 +139,17 @@ def same(found: Any, than: Any) -> bool:
 
 def place(key: str | tuple[str | None, ...] | None, groups: tuple[Key, ...]) -> int | None:
     """Which listed group a key names: as it is written, in NFC or in NFD, and in no other way."""
-    return spellings(groups).get(
-        tuple((part or "").strip(ASCII_WHITE_SPACE) for part in parts(key))
-    )
+    return spellings(groups).get(trimmed(key))
+
+
+def named(key: str | tuple[str | None, ...] | None) -> tuple[str, ...] | None:
+    """The discovered group that a key names: itself, if it has a text in each column."""
+    return trimmed(key) if all(trimmed(key)) else None
+
+
+def trimmed(key: str | tuple[str | None, ...] | None) -> tuple[str, ...]:
+    """A key's texts without white space around them, empty where there is none."""
+    return tuple((part or "").strip(ASCII_WHITE_SPACE) for part in parts(key))
 
 
 def parts(key: str | Sequence[str | None] | None) -> Sequence[str | None]:
@@ -180,14 +195,15 @@ def factor(q: int, square: Fraction | int) -> int:
     return math.trunc(GRID * math.sqrt(square) / math.sqrt(q))
 
 
-def sampled(unit: str | int, groups: Iterable[int], asked: Asked) -> list[int]:
-    """The G groups that the keyed hash puts first; a group is known by its place in the list."""
+def sampled(unit: str | int, groups: Iterable[Group], salt: str, most: int) -> list[Group]:
+    """The groups that the keyed hash puts first: by their place in the list, or their texts."""
 
-    def order(group: int) -> tuple[str, int]:
-        text = f"{asked.salt}|{unit}|{group}"
+    def order(group: Group) -> tuple[str, Group]:
+        name = str(group) if isinstance(group, int) else "|".join(group)
+        text = f"{salt}|{unit}|{name}"
         return hashlib.md5(text.encode(), usedforsecurity=False).hexdigest(), group
 
-    return sorted(groups, key=order)[: asked.G]
+    return sorted(groups, key=order)[:most]
 
 
 def toward_zero(numerator: int, denominator: int) -> int:
@@ -197,12 +213,19 @@ def toward_zero(numerator: int, denominator: int) -> int:
 
 
 def total(units: Iterable[Vector], asked: Asked) -> dict[str, list[int]]:
-    """The totals: the sum of the units' vectors."""
+    """The totals of listed groups: the sum of the units' vectors."""
+    found = by_group(units)
     names = ["count"] if asked.bounds is None else ["count", "sum"]
-    sums = {name: [0] * len(asked.groups) for name in names}
+    places = range(len(asked.groups or ()))
+    return {name: [found.get((name, group), 0) for group in places] for name in names}
+
+
+def by_group(units: Iterable[Vector]) -> Vector:
+    """The sum of the units' vectors, of the groups that any of them is in."""
+    sums: dict[tuple[str, Group], int] = defaultdict(int)
     for one in units:
-        for (name, group), steps in one.items():
-            sums[name][group] += steps
+        for key, steps in one.items():
+            sums[key] += steps
     return sums
 
 

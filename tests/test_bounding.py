@@ -109,6 +109,7 @@ def engine(path: Path, want: Asked, contribution: Contribution) -> dict[str, lis
         value, names = "price", NAMES[want.around_zero]
         made = Scale.around_zero if want.around_zero else Scale.around_middle
         scale = made(*want.bounds)
+    assert want.groups is not None
     by = tuple(f"what{i}" for i in range(len(reference.parts(want.groups[0]))))
     where = tuple(Condition(column=c, operator=o, value=v) for c, o, v in want.where)  # type: ignore[arg-type]
     with open_rows(dataset(path.name), path.parent, Wanted(by, value, where)) as rows:
@@ -121,8 +122,8 @@ def engine(path: Path, want: Asked, contribution: Contribution) -> dict[str, lis
             names=names,
             salt=want.salt,
         )
-    assert tuple(exact) == names
-    return dict(exact)
+    assert tuple(exact.of) == names
+    return dict(exact.of)
 
 
 def expected(vectors: Iterable[Vector], want: Asked) -> dict[str, list[int]]:
@@ -571,7 +572,7 @@ def clipped(weights: Sequence[int], R: int, G: int) -> list[dict[str, Any]]:
             "dp_sum": [-w * ONE if at % 2 else w * ONE for at, w in enumerate(weights)],
         }
     )
-    return computed(bounding._clipped(ibis.memtable(unit), bound(R, G)))
+    return computed(bounding._clipped(ibis.memtable(unit), ["dp_group"], bound(R, G)))
 
 
 @pytest.mark.parametrize(

@@ -43,6 +43,7 @@ SHARE = "a number above 0 and at most 1"
 LEVEL = "a number from 0.5 to 0.9999"
 COMPARED = "a number for <, <=, > and >=; a text, a number or a truth value for = and !=; a list"
 NORM = "a number from 1 to below max_rows_per_group times the square root of max_groups"
+SEEN = "a whole number from max_groups to 1048576, where groups are discovered"
 PRIOR = "about where means lie, within the bounds"
 COUNT_SHARE = "the count's part of ρ, above 0 and below 1"
 WHERE = 'a list of tables such as { column = "age", operator = ">=", value = 18 }'
@@ -94,7 +95,17 @@ BAD_JOBS = {
     ),
     "dataset-missing": ("dataset", "is missing", "the name of a [dataset.…]"),
     "dataset-unknown": ("dataset", "no account covers 'rating'", f"{PROJECT_FILE}: ratings"),
+    "delta0-of-listed-groups": ("noise", "delta0 is for discovered groups", NOISE),
+    "delta0-zero": ("noise.delta0", "is 0", "a number above 0 and below 1"),
     "digits-beyond-all-sense": ("", SENSE, "mend"),
+    "discover-for-a-board-of-means": ("statistic", "ranks by means need a public list", KIND),
+    "discover-misspelt": ("statistic.groups", "'discovered' is neither a .txt nor a .csv", LIST),
+    "discover-with-rho-alone": ("noise", "discovered groups need `delta0` beside `rho`", NOISE),
+    "discover-without-a-share-of-delta": (
+        "statistic.groups",
+        "is 'discover', which spends δ, and [dataset.ratings] sets none aside",
+        "budget.threshold_share, such as 0.1",
+    ),
     "groups-empty": ("statistic.groups", "is a list of 0", GROUP_LIST),
     "groups-file-key": ("statistic.groups_file", "unknown key", "`groups`, as in groups ="),
     "groups-file-malformed": ("statistic.groups", "'malformed.csv' is not CSV", LIST),
@@ -167,6 +178,21 @@ BAD_JOBS = {
         "statistic.groups",
         "the lists together make 1050625 groups, more than 1048576",
         LIST,
+    ),
+    "groups-seen-below-max-groups": (
+        "contribution.max_groups_seen",
+        "is 2 (less than max_groups)",
+        SEEN,
+    ),
+    "groups-seen-of-listed-groups": (
+        "contribution",
+        "max_groups_seen is for discovered groups",
+        "max_rows_per_group = 1",
+    ),
+    "groups-seen-with-sample": (
+        "contribution.max_groups_seen",
+        'is 9 (goes with bounding = "clip" alone',
+        SEEN,
     ),
     "groups-table-with-a-name-twice": ("statistic.groups", "names 'Tea / Oslo' twice", GROUP_LIST),
     "groups-table-with-an-empty-list": ("statistic.groups", "is a list of 0", GROUP_LIST),
@@ -307,7 +333,11 @@ BAD_JOBS = {
         "unknown key",
         "did you mean `max_rows_per_group`?",
     ),
-    "unknown-key-in-noise": ("noise.sigma", "unknown key", "known here are releases, rho, share"),
+    "unknown-key-in-noise": (
+        "noise.sigma",
+        "unknown key",
+        "known here are delta0, releases, rho, share",
+    ),
     "unknown-key-in-statistic": ("statistic.clamp", "unknown key", "known here are bounds, by"),
     "value-list": ("statistic.value", "is a list of 1", COLUMN),
     "value-missing": ("statistic.value", "is missing", COLUMN),

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from release.specs import ONE, Count, Leaderboard, Mean, Publish, Sum
-from release.statistics import STATISTICS, Table
+from release.statistics import STATISTICS, Noisy, Table
 from release.statistics.intervals import fieller, rank_ranges, sidak
 from tests.simulation import LEVELS, RELEASES, covers, expected, names, noisy
 
@@ -29,7 +29,8 @@ FINE = Publish(nonnegative=False, within_bounds=False, rounded=False)
 
 def counted(totals: Sequence[int], sigma: int, level: float, publish: Publish) -> Table:
     spec = Count(by="g", groups=names(len(totals)))
-    return STATISTICS["count"].table(spec, {"count": totals}, {"count": sigma}, level, publish)
+    drawn = Noisy(spec.listed, {"count": totals}, {"count": sigma})
+    return STATISTICS["count"].table(spec, drawn, level, publish)
 
 
 def summed(
@@ -37,7 +38,8 @@ def summed(
 ) -> Table:
     limits = Decimal(bounds[0]), Decimal(bounds[1])
     spec = Sum(by="g", groups=names(len(totals)), value="v", bounds=limits)
-    return STATISTICS["sum"].table(spec, {"sum": totals}, {"sum": sigma}, level, publish)
+    drawn = Noisy(spec.listed, {"sum": totals}, {"sum": sigma})
+    return STATISTICS["sum"].table(spec, drawn, level, publish)
 
 
 def averaged(
@@ -48,8 +50,8 @@ def averaged(
     publish: Publish,
 ) -> Table:
     spec = Mean(by="g", groups=names(len(counts)), value="v", bounds=(Decimal(1), Decimal(5)))
-    totals = {"count": counts, "sum": sums}
-    return STATISTICS["mean"].table(spec, totals, sigma, level, publish)
+    drawn = Noisy(spec.listed, {"count": counts, "sum": sums}, sigma)
+    return STATISTICS["mean"].table(spec, drawn, level, publish)
 
 
 def covered(table: Table, truth: Fraction) -> int:
@@ -206,7 +208,8 @@ def test_ranges_of_means_hold_jointly(gap: float, size: int, level: float) -> No
     truth, held = places(total), 0
     for start in range(0, len(counts), 4):
         pair = {"count": counts[start : start + 4], "sum": sums[start : start + 4]}
-        table = STATISTICS["leaderboard"].table(spec, pair, sigma, level, Publish())
+        drawn = Noisy(spec.listed, pair, sigma)
+        table = STATISTICS["leaderboard"].table(spec, drawn, level, Publish())
         rows = sorted(table.rows, key=lambda row: str(row.group))
         held += all_hold([(row.rank_lower or 0, row.rank_upper or 0) for row in rows], truth)
     assert held >= expected(level)[0]

@@ -174,7 +174,7 @@ def noise(place: Place) -> int:
     """What was added to the counts of the only release."""
     (only,) = place.sql("SELECT content FROM releases")
     counts: list[int] = json.loads(only["content"])["noisy"]["count"]
-    added = {n - e for n, e in zip(counts, exact(week(0), "")["count"], strict=True)}
+    added = {n - e for n, e in zip(counts, exact(week(0), "").of["count"], strict=True)}
     assert len(added) == 1
     return added.pop()
 

@@ -110,7 +110,7 @@ def test_the_examples_of_the_reference_are_a_project(tmp_path: Path) -> None:
         (found,) = config.read(tmp_path).jobs
         assert found.name == "category-ratings"
         kinds.append(found.statistic.kind)
-    assert kinds == ["mean", "count", "sum", "leaderboard", "mean"]
+    assert kinds == ["mean", "count", "sum", "leaderboard", "mean", "leaderboard"]
 
 
 def test_the_form_of_every_event_is_shown_by_an_example() -> None:

@@ -91,7 +91,7 @@ class Acknowledged:
         assert settled.entry is not None
         self.windows[window.name] = settled.entry.hash
         if settled.status == "published":
-            totals = exact(window, "")["count"]
+            totals = exact(window, "").of["count"]
             self.numbers[window.name] = [n + t for n, t in zip(drawn, totals, strict=True)]
 
     def charge(self, ledger: Ledger) -> None:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from release import specs
 from release.specs import ONE, Count, Leaderboard, Mean, Publish, Sum, texts_of
-from release.statistics import STATISTICS, Row, Statistic, Table
+from release.statistics import STATISTICS, Noisy, Row, Statistic, Table
 from tests.simulation import printed
 
 LIST = ("b", "ü", "a", "c")
@@ -63,7 +63,7 @@ def ranked(spec: specs.Statistic) -> bool:
 
 @st.composite
 def noisy_totals(draw: st.DrawFn, spec: specs.Statistic) -> tuple[dict[str, Any], dict[str, int]]:
-    size, split = len(spec.groups), kind(spec).split(spec)
+    size, split = len(spec.listed), kind(spec).split(spec)
     sigma = {name: draw(SIGMAS) for name in split}
     noisy = {
         name: draw(
@@ -85,7 +85,7 @@ def published(
     level: float = 0.95,
     **changes: bool,
 ) -> Table:
-    return kind(spec).table(spec, noisy, sigma, level, Publish(**changes))
+    return kind(spec).table(spec, Noisy(spec.listed, noisy, sigma), level, Publish(**changes))
 
 
 def test_the_registry_has_a_variant_of_every_kind_that_a_job_may_ask_for() -> None:
@@ -112,12 +112,13 @@ def test_any_noise_gives_each_group_one_row_that_can_be_relied_on(
     spec: specs.Statistic, data: st.DataObject, publish: Publish, level: float
 ) -> None:
     noisy, sigma = data.draw(noisy_totals(spec))
-    table = kind(spec).table(spec, noisy, sigma, level, publish)
-    assert table == kind(spec).table(spec, noisy, sigma, level, publish)
+    drawn = Noisy(spec.listed, noisy, sigma)
+    table = kind(spec).table(spec, drawn, level, publish)
+    assert table == kind(spec).table(spec, drawn, level, publish)
     assert Table.model_validate_json(table.model_dump_json()) == table
     groups = [row.group for row in table.rows]
-    assert sorted(groups, key=texts_of) == sorted(spec.groups, key=texts_of)
-    assert ranked(spec) or groups == list(spec.groups)
+    assert sorted(groups, key=texts_of) == sorted(spec.listed, key=texts_of)
+    assert ranked(spec) or groups == list(spec.listed)
     for place, row in enumerate(table.rows, start=1):
         numbers = [row.lower, row.upper] + ([] if row.value is None else [row.value])
         assert all(on_grid(number, table.decimals) for number in numbers)
@@ -271,7 +272,7 @@ def test_a_half_width_is_that_of_the_row_that_is_meant(
     noisy = {"count": [size * ONE] * 4, "sum": [0] * 4}
     changes = {"nonnegative": False, "within_bounds": False, "rounded": False}
     table = published(spec, {name: noisy[name] for name in sigma}, sigma, 0.8, **changes)
-    row = rows_of(table)[spec.groups[0]]
+    row = rows_of(table)[spec.listed[0]]
     assert (low is None) == (row.value is None)
     if low is not None:
         step = Fraction(10) ** -table.decimals

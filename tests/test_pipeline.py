@@ -104,7 +104,7 @@ def drawn(values: list[int]) -> Sampler:
 def outcomes(draw: st.DrawFn) -> tuple[Plan, Totals, list[int]]:
     """A plan, exact totals, and draws that aim at every edge of what is computed from them."""
     planned = draw(plans())
-    size = len(planned.job.statistic.groups)
+    size = len(planned.job.statistic.listed)
     exact = {
         name: draw(st.lists(st.integers(-HUGE, HUGE) | st.integers(0, 9), min_size=size,
                             max_size=size))
@@ -119,7 +119,7 @@ def outcomes(draw: st.DrawFn) -> tuple[Plan, Totals, list[int]]:
         for total in exact[name]:
             noisy = draw(wanted)
             draws.append(noisy - total if draw(st.booleans()) else noisy)
-    return planned, exact, draws
+    return planned, Totals(planned.job.statistic.listed, exact), draws
 
 
 def check(planned: Plan, found: Release) -> None:
@@ -128,7 +128,9 @@ def check(planned: Plan, found: Release) -> None:
     assert canonical(json.loads(text)) == text
     assert Release.model_validate_json(text) == found
     job, rows = planned.job, found.table.rows
-    assert sorted(map(label, (row.group for row in rows))) == sorted(job.statistic.groups)
+    assert sorted(map(label, (row.group for row in rows))) == sorted(
+        map(label, job.statistic.listed)
+    )
     assert found.mechanism.level == float(job.level)
     for row in rows:
         assert math.isfinite(row.lower)
@@ -154,7 +156,11 @@ def test_any_draw_gives_a_release(outcome: tuple[Plan, Totals, list[int]]) -> No
     check(planned, found)
     noise = iter(draws)
     for name in planned.mechanism.sigma:
-        assert found.noisy[name] == tuple(total + next(noise) for total in exact[name])
+        assert found.noisy[name] == tuple(total + next(noise) for total in exact.of[name])
+
+
+def totals(counts: list[int], sums: list[int]) -> Totals:
+    return Totals(GROUPS, {"count": counts, "sum": sums})
 
 
 def small(kind: str) -> Plan:
@@ -181,7 +187,7 @@ def small(kind: str) -> Plan:
 def test_counts_at_nought_and_beside_it(kind: str, near: int) -> None:
     """Every noisy count is the same, at, just above or just below nought; the sums are huge."""
     planned = small(kind)
-    exact = {"count": [7 * ONE] * len(GROUPS), "sum": [2**62] * len(GROUPS)}
+    exact = totals([7 * ONE] * len(GROUPS), [2**62] * len(GROUPS))
     draws = [near - 7 * ONE] * len(GROUPS) + [2**62] * len(GROUPS)
     found = planned.published(exact, drawn(draws))
     check(planned, found)
@@ -194,7 +200,7 @@ def test_counts_at_nought_and_beside_it(kind: str, near: int) -> None:
 
 def test_a_sum_that_vanishes_is_the_middle_of_the_bounds() -> None:
     planned = small("mean")
-    exact = {"count": [10**9 * ONE] * len(GROUPS), "sum": [5] * len(GROUPS)}
+    exact = totals([10**9 * ONE] * len(GROUPS), [5] * len(GROUPS))
     found = planned.published(exact, drawn([0] * len(GROUPS) + [-5] * len(GROUPS)))
     check(planned, found)
     assert {row.value for row in found.table.rows} == {3.0}

@@ -70,7 +70,7 @@ def read(
             names=("count", "sum") if value else ("count",),
             salt="salt",
         )
-    return dict(exact)
+    return dict(exact.of)
 
 
 def counted(source: Path | pd.DataFrame, **more: Any) -> list[int]:

@@ -22,7 +22,7 @@ from scipy.stats import binom, norm, studentized_range
 
 from release.mechanisms import GaussianMechanism
 from release.specs import ONE, Leaderboard, Mean, Publish
-from release.statistics import STATISTICS, Row, Table
+from release.statistics import STATISTICS, Noisy, Row, Table
 from release.statistics.intervals import _greatest_difference, _root, fieller, rank_ranges
 from tests.simulation import RELEASES, covers, expected, names, printed, sampler
 
@@ -37,15 +37,14 @@ def means(
     lower, upper = map(Decimal, bounds)
     spec = Mean(by="g", groups=names(len(counts)), value="v", bounds=(lower, upper))
     scales = {"count": sigma[0], "sum": sigma[1]}
-    noisy = {"count": counts, "sum": sums}
-    return STATISTICS["mean"].table(spec, noisy, scales, LEVEL, Publish())
+    noisy = Noisy(spec.listed, {"count": counts, "sum": sums}, scales)
+    return STATISTICS["mean"].table(spec, noisy, LEVEL, Publish())
 
 
 def board(counts: Ints, sigma: int, groups: tuple[str, ...] | None = None) -> Table:
     spec = Leaderboard(by="g", groups=groups or names(len(counts)), top=1)
-    return STATISTICS["leaderboard"].table(
-        spec, {"count": counts}, {"count": sigma}, LEVEL, Publish()
-    )
+    noisy = Noisy(spec.listed, {"count": counts}, {"count": sigma})
+    return STATISTICS["leaderboard"].table(spec, noisy, LEVEL, Publish())
 
 
 # The split of a mean

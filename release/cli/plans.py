@@ -11,14 +11,17 @@ from release.accounting import RHO_UNITS, Exact, convert, epsilons, rho_caps
 from release.cli.documents import halt_document
 from release.errors import UsageError
 from release.ledger.records import Entry, Terms
+from release.mechanisms import COUNT
 from release.pipeline import Plan, plan
 from release.planning import Step
 from release.project import Project
 from release.site.figures import round_up
-from release.specs import Job, Leaderboard, Mean, Statistic
+from release.specs import ONE, Job, Leaderboard, Mean, Statistic
 from release.windows import Window
 
 Document = dict[str, Any]
+APPEARS = (0.5, 0.99)
+"""With how much probability a group of a size that is told appears."""
 FORMULAS = ("gdp", "rdp", "zcdp")
 VALID = {
     "gdp": "Gaussian noise only, and the limit for it",
@@ -86,6 +89,7 @@ def _job(
         "sigma": planning.sigmas(one),
         "max_norm": _max_norm(one),
         "level": float(one.job.level),
+        "threshold": _threshold(one),
         "smallest_reliable_group": planning.smallest_reliable(one),
         "half_widths": [
             {"group_size": size, "half_width": width}
@@ -112,6 +116,22 @@ def _max_norm(one: Plan) -> Document | None:
     norm, without = planning.norms(one)
     sigma = {total: each * without / norm for total, each in planning.sigmas(one).items()}
     return {"norm": norm, "norm_without": without, "sigma_without": sigma}
+
+
+def _threshold(one: Plan) -> Document | None:
+    found = one.mechanism.threshold
+    if found is None:
+        return None
+    sigma = one.mechanism.sigma[COUNT]
+    return {
+        "tau": found.tau / ONE,
+        "delta0": found.delta0,
+        "groups_seen": one.job.contribution.groups_seen,
+        "appears": [
+            {"probability": probability, "group_size": found.size(sigma, probability)}
+            for probability in APPEARS
+        ],
+    }
 
 
 def _account(terms: Terms, steps: Sequence[Step]) -> Document:
@@ -154,6 +174,7 @@ def _job_words(job: Document) -> list[str]:
         f"  noise of standard deviation {_noise_words(job['sigma'])}",
         *_split_words(job),
         *_max_norm_words(job["max_norm"]),
+        *_threshold_words(job["threshold"]),
         *_smallest(job["smallest_reliable_group"]),
         *widths,
         f"  releases that fit into its share: {fit}",
@@ -198,6 +219,17 @@ def _max_norm_words(found: Document | None) -> list[str]:
     norms = f"{found['norm']:.4g} in place of {found['norm_without']:.4g}"
     noise = _noise_words(found["sigma_without"])
     return [f"  `max_norm` {norms}: less noise for more clipping bias; without it {noise}"]
+
+
+def _threshold_words(found: Document | None) -> list[str]:
+    if found is None:
+        return []
+    sizes = " and ".join(
+        f"{100 * each['probability']:g} % probability from {each['group_size']:,} units on"
+        for each in found["appears"]
+    )
+    above = f"a group appears if its noisy count is above {found['tau']:.4g}"
+    return [f"  {above}: with {sizes}", f"  of δ a release spends δ₀ = {found['delta0']:.3g}"]
 
 
 def _smallest(size: int | None) -> list[str]:

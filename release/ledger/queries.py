@@ -6,6 +6,7 @@ Each statement is built once: building one costs as much time as asking it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from operator import itemgetter
 from typing import Any
@@ -29,7 +30,7 @@ from release.ledger.records import (
 )
 from release.ledger.records import halted as halted_by
 from release.ledger.rows import entry_of, terms_of
-from release.specs import Job
+from release.specs import Job, Key
 from release.windows import Window
 
 _accounts, _entries, _releases = schema.accounts.c, schema.entries.c, schema.releases.c
@@ -99,6 +100,12 @@ _last_release = (
     select(func.max(_releases.seq))
     .where(_releases.account == bindparam("account"), _releases.job == bindparam("job"))
     .scalar_subquery()
+)
+RELEASED = (
+    select(_releases.content)
+    .where(_releases.account == bindparam("account"), _releases.job == bindparam("job"))
+    .order_by(_releases.seq.desc())
+    .execution_options(yield_per=1)  # most often the first is all that is needed
 )
 LAST_CONTENT = select(_releases.content).where(
     _releases.account == bindparam("account"), _releases.seq == _last_release
@@ -258,6 +265,25 @@ def last_job(connection: Connection, account: str, job: str) -> Job | None:
     """The job as it was when it released last."""
     content = connection.scalar(LAST_CONTENT, {"account": account, "job": job})
     return None if content is None else Release.model_validate_json(content).job
+
+
+def published_groups(connection: Connection, account: str, job: Job) -> frozenset[Key]:
+    """Every group, by the columns that the job names, that it has released before.
+
+    Asked for those, a release has all from before it: the rest is looked at no further.
+    """
+    found: set[Key] = set()
+    of_job = {"account": account, "job": job.name}
+    with closing(connection.execute(RELEASED, of_job)) as contents:
+        for content in contents.scalars():
+            release = Release.model_validate_json(content)
+            asked = release.job.statistic
+            if asked.by != job.statistic.by:
+                break
+            found.update(release.groups)
+            if asked.discovers == "discover-new":
+                break
+    return frozenset(found)
 
 
 def about(connection: Connection, account: str) -> About:

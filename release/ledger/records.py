@@ -16,7 +16,8 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from release.accounting import Budget, Charge, Event, Spend, composed
-from release.specs import Job, moderate
+from release.mechanisms import Threshold
+from release.specs import Job, Key, moderate
 from release.statistics import Row, RowStatus, Table
 from release.windows import Window
 
@@ -120,6 +121,8 @@ class Mechanism(Record):
     sensitivity: int
     sigma: dict[str, int]
     level: float
+    threshold: Threshold | None = None
+    """Where groups were discovered."""
 
 
 class Release(Record):
@@ -129,8 +132,14 @@ class Release(Record):
     software: Software
     job: Job
     mechanism: Mechanism
+    discovered: tuple[Key, ...] | None = None
     noisy: dict[str, tuple[int, ...]]
     table: Table
+
+    @property
+    def groups(self) -> tuple[Key, ...]:
+        """Every group that was released, in the order of the noisy totals."""
+        return self.job.statistic.listed if self.discovered is None else self.discovered
 
 
 @dataclass(frozen=True, kw_only=True)

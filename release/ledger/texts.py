@@ -199,7 +199,8 @@ def _planned(beginning: str) -> Described | None:
 def _described(text: str) -> Described | None:
     try:
         release = Release.model_validate_json(text)
-        mechanism = GaussianMechanism(release.mechanism.sensitivity, release.mechanism.sigma)
+        of = release.mechanism
+        mechanism = GaussianMechanism(of.sensitivity, of.sigma, of.threshold)
         return Described(release.job.name, canonical(mechanism.event.to_json()))
     except (ValidationError, AccountingError):
         return None

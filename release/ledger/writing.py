@@ -34,7 +34,7 @@ from release.ledger.records import (
     Release,
     halted,
 )
-from release.specs import Job
+from release.specs import Job, Key
 from release.windows import Window
 
 MOST_UNITS = 2**63 - 1
@@ -54,6 +54,10 @@ class View:
     def remembered(self) -> list[Entry]:
         """What was charged as spent before this ledger kept count."""
         return queries.remembered(self.connection, self.head.terms.account)
+
+    def published_groups(self, job: Job) -> frozenset[Key]:
+        """Every group that a job has released before, by the columns that it names now."""
+        return queries.published_groups(self.connection, self.head.terms.account, job)
 
     def job_spent(self, job: str) -> int:
         """What one job's charges add up to, in whole units."""

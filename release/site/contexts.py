@@ -302,6 +302,23 @@ class ConditionView:
 
 
 @dataclass(frozen=True)
+class DiscoveredView:
+    """How groups were found in the rows: above a noisy count of ``tau``, at a cost of ``delta0``.
+
+    A group to which ``half`` units count in full appears with a probability of 50 %, one of
+    ``most`` with 99 %. Of ``seen`` groups of a unit anything was looked at. ``lasting`` says that
+    what has appeared once is shown in every later release.
+    """
+
+    tau: str
+    delta0: str
+    half: str
+    most: str
+    seen: int
+    lasting: bool
+
+
+@dataclass(frozen=True)
 class StatisticView:
     """What was computed.
 
@@ -326,6 +343,9 @@ class StatisticView:
     """Whether it is published so, like the two below; None where it would change nothing."""
     within_bounds: bool | None
     rounded: bool
+    counted: bool
+    """Whether a noisy count stands beside each value."""
+    discovered: DiscoveredView | None
     groups: int
     groups_file: str | None
     groups_origin: str | None
@@ -356,6 +376,8 @@ class Guarantee:
     lattice_bits: int
     sensitivity: str
     level: str
+    missed: str
+    """What the level leaves of 100 %."""
     schedule: str
     entry: int
     hash: str

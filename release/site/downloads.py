@@ -15,7 +15,7 @@ from release.accounting import DELTA_UNITS, RHO_UNITS
 from release.ledger import chain
 from release.ledger.charges import alone
 from release.ledger.records import HALTS, Account, Entry, Release
-from release.site import figures, tables, views
+from release.site import figures, views
 from release.site.addresses import Published
 from release.site.contexts import Conversion, RowView
 from release.site.guarantee import job_cap, scale
@@ -35,10 +35,11 @@ def data_csv(of: Published) -> bytes:
     Groups of several columns have one for each, called like it, or ``by_`` and its name where
     one of them is called like a column of numbers.
     """
-    spec = of.release.job.statistic
+    release = of.release
+    spec = release.job.statistic
     numbers = [
         *COLUMNS,
-        *(["count"] if tables.measure(spec) == "mean" else []),
+        *(["count"] if len(release.noisy) > 1 else []),
         *(RANKS if isinstance(spec, Leaderboard) else []),
     ]
     prefix = "by_" if set(spec.columns) & set(numbers) else ""

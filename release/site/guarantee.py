@@ -40,6 +40,7 @@ def guarantee(of: Published, remarks: Remarks, root: str) -> Guarantee:
         lattice_bits=mechanism.lattice_bits,
         sensitivity=f"{mechanism.sensitivity:,}",
         level=f"{100 * mechanism.level:g} %",
+        missed=f"{100 * (1 - mechanism.level):g} %",
         schedule=job.schedule,
         entry=entry.seq,
         hash=entry.hash,

@@ -14,6 +14,7 @@ from release.site.addresses import Published, account_folder, entry_link, link
 from release.site.contexts import (
     AccountView,
     ConditionView,
+    DiscoveredView,
     OverdraftView,
     StatisticView,
     ThresholdView,
@@ -70,9 +71,26 @@ def statistic(release: Release) -> StatisticView:
         nonnegative=publish.nonnegative if of != "sum" or (bounds and bounds[0] >= 0) else None,
         within_bounds=publish.within_bounds if of == "mean" else None,
         rounded=publish.rounded,
-        groups=len(spec.groups),
+        counted=len(split) > 1,
+        discovered=_discovered(release),
+        groups=len(release.groups),
         groups_file=spec.groups_file,
         groups_origin=spec.origin,
+    )
+
+
+def _discovered(release: Release) -> DiscoveredView | None:
+    found = release.mechanism.threshold
+    if found is None:
+        return None
+    half, most = (found.size(release.mechanism.sigma["count"], p) for p in (0.5, 0.99))
+    return DiscoveredView(
+        tau=figures.significant(Fraction(found.tau, 2**release.mechanism.lattice_bits)),
+        delta0=figures.plain(Decimal(repr(found.delta0))),
+        half=f"{half:,}",
+        most=f"{most:,}",
+        seen=release.job.contribution.groups_seen,
+        lasting=release.job.statistic.discovers == "discover-new",
     )
 
 

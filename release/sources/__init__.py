@@ -20,7 +20,7 @@ A line of NDJSON is a row, whatever is on it. A record of CSV may span lines ins
 is a row of its own only where its quotes are balanced, as every writer of CSV sees to.
 """
 
-from release.sources.columns import Wanted, double, key_column
+from release.sources.columns import Wanted, double, is_key_column, key_column
 from release.sources.rows import Rows, fence, open_rows
 
-__all__ = ["Rows", "Wanted", "double", "fence", "key_column", "open_rows"]
+__all__ = ["Rows", "Wanted", "double", "fence", "is_key_column", "key_column", "open_rows"]

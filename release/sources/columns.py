@@ -12,6 +12,7 @@ from release.specs import Condition, Dataset, spellings
 if TYPE_CHECKING:
     import ibis.expr.types as ir
 
+KEY_COLUMN = "dp_key_"
 ASCII_NUMBER = r"^[ \t]*[+-]?([0-9]+([.][0-9]*)?|[.][0-9]+)([eE][+-]?[0-9]{1,3})?[ \t]*$"
 # The commonest first: the rest are tried only where it does not fit.
 ISO_FORMATS = (
@@ -65,7 +66,12 @@ def shaped(
 
 def key_column(place: int) -> str:
     """The name that the column of that place in `by` has in every source."""
-    return f"dp_key_{place}"
+    return f"{KEY_COLUMN}{place}"
+
+
+def is_key_column(name: str) -> bool:
+    """Whether a column is one that groups are named in."""
+    return name.startswith(KEY_COLUMN)
 
 
 def _condition(place: int) -> str:

@@ -16,6 +16,8 @@ from release.windows import EARLIEST, KINDS, LATEST, Kind, beginning
 MAX_ROWS_PER_GROUP = 2**20
 # A thousand of the units in which cost is counted: rounding to units is then below 0.1 %.
 LEAST_RHO = Decimal("1e-9")
+SEEN_FOR_ONE = 16
+"""How many groups of a unit are looked at for each that counts in full, if nothing is said."""
 
 
 class Contribution(Spec):
@@ -46,6 +48,15 @@ class Contribution(Spec):
             'max_groups, with bounding = "clip"',
         ),
     ] = None
+    max_groups_seen: Annotated[
+        int | None,
+        Field(
+            ge=1,
+            le=MAX_GROUPS,
+            description=f"a whole number from max_groups to {MAX_GROUPS}, where groups are "
+            'discovered with bounding = "clip"',
+        ),
+    ] = None
     origin: Origin = None
 
     @property
@@ -54,6 +65,25 @@ class Contribution(Spec):
         if self.max_norm is not None:
             return Fraction(self.max_norm) ** 2
         return Fraction(self.max_rows_per_group**2 * self.max_groups)
+
+    @property
+    def groups_seen(self) -> int:
+        """T: of how many groups of a unit anything is looked at, where groups are discovered."""
+        if self.bounding == "sample":
+            return self.max_groups
+        return self.max_groups_seen or min(SEEN_FOR_ONE * self.max_groups, MAX_GROUPS)
+
+    @field_validator("max_groups_seen")
+    @classmethod
+    def _sees_what_counts(cls, seen: int | None, info: ValidationInfo) -> int | None:
+        most = info.data
+        if seen is None or not most.keys() >= {"max_groups", "bounding"}:
+            return seen
+        if most["bounding"] != "clip":
+            raise ValueError('goes with bounding = "clip" alone: "sample" looks at max_groups')
+        if seen < most["max_groups"]:
+            raise ValueError("less than max_groups")
+        return seen
 
     @field_validator("max_norm")
     @classmethod
@@ -80,6 +110,11 @@ class Noise(Spec):
     share: Annotated[Number, Field(gt=0, le=1, description="a number above 0 and at most 1")] = (
         Decimal(1)
     )
+    delta0: Annotated[
+        Number | None,
+        Field(gt=0, lt=1, description="a number above 0 and below 1, where groups are discovered"),
+    ] = None
+    """Of δ, what one release spends on its threshold; else an equal part of the job's share."""
 
     @model_validator(mode="after")
     def _one_of(self) -> Noise:
@@ -137,6 +172,28 @@ class Job(Spec):
         if of == "units" and most.max_rows_per_group != 1:
             raise ValueError("a count of units needs max_rows_per_group = 1")
         return most
+
+    @field_validator("contribution")
+    @classmethod
+    def _sees_groups_where_they_are_discovered(
+        cls, most: Contribution, info: ValidationInfo
+    ) -> Contribution:
+        statistic = info.data.get("statistic")
+        if statistic and not statistic.discovers and most.max_groups_seen is not None:
+            raise ValueError("max_groups_seen is for discovered groups, and these are listed")
+        return most
+
+    @field_validator("noise")
+    @classmethod
+    def _pays_for_a_threshold(cls, noise: Noise, info: ValidationInfo) -> Noise:
+        statistic = info.data.get("statistic")
+        if statistic is None:
+            return noise
+        if noise.delta0 is not None and not statistic.discovers:
+            raise ValueError("delta0 is for discovered groups, and these are listed")
+        if statistic.discovers and noise.delta0 is None and noise.releases is None:
+            raise ValueError("discovered groups need `delta0` beside `rho`")
+        return noise
 
     @field_validator("start")
     @classmethod

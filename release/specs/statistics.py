@@ -17,7 +17,18 @@ from pydantic import (
 )
 
 from release.specs.conditions import Condition
-from release.specs.values import By, Column, Groups, Key, Number, Origin, Spec, as_tuple, texts_of
+from release.specs.values import (
+    By,
+    Column,
+    Discover,
+    Groups,
+    Key,
+    Number,
+    Origin,
+    Spec,
+    as_tuple,
+    texts_of,
+)
 
 NARROWEST_BOUNDS = Fraction(1, 2**40)
 
@@ -80,11 +91,24 @@ class _Grouped(Spec):
         """The columns that the groups are named in."""
         return texts_of(self.by)
 
+    @property
+    def discovers(self) -> Discover | None:
+        """How groups are found in the rows; None where they are listed."""
+        return self.groups if isinstance(self.groups, str) else None
+
+    @property
+    def listed(self) -> tuple[Key, ...]:
+        """The public list of groups; empty where groups are discovered."""
+        return () if isinstance(self.groups, str) else self.groups
+
     @field_validator("groups")
     @classmethod
-    def _one_name_a_column(cls, groups: tuple[Key, ...], info: ValidationInfo) -> tuple[Key, ...]:
+    def _one_name_a_column(
+        cls, groups: tuple[Key, ...] | Discover, info: ValidationInfo
+    ) -> tuple[Key, ...] | Discover:
         by = info.data.get("by")
-        if by is None or all(len(texts_of(key)) == len(texts_of(by)) for key in groups):
+        listed = () if isinstance(groups, str) else groups
+        if by is None or all(len(texts_of(key)) == len(texts_of(by)) for key in listed):
             return groups
         raise ValueError("holds a group that has not one name for each column of `by`")
 
@@ -148,6 +172,10 @@ class Leaderboard(_Grouped):
         given = (self.value is not None, self.bounds is not None)
         if given != ((self.of == "mean"),) * 2:
             raise ValueError('`value` and `bounds` are needed for of = "mean", and only there')
+        # Which groups are shown depends on the noise of their counts, and how many others there
+        # are is private: intervals of means hold one by one, and not all of them at once.
+        if self.of == "mean" and self.discovers:
+            raise ValueError("ranks by means need a public list of `groups`")
         return self
 
 

@@ -7,9 +7,18 @@ from __future__ import annotations
 
 import unicodedata
 from decimal import Decimal, InvalidOperation
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal, get_args
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    GetCoreSchemaHandler,
+    ValidationInfo,
+)
+from pydantic_core import CoreSchema, core_schema
 
 ASCII_SPACE = " \t\n\v\f\r"
 LATTICE_BITS = 20
@@ -119,14 +128,36 @@ By = Annotated[
     BeforeValidator(_by),
     Field(description="the name of a column of the source, or a list of such names"),
 ]
-Groups = Annotated[
+Discover = Literal["discover", "discover-new"]
+"""In the place of a list: groups are found in the rows, and shown if enough is in them."""
+_Listed = Annotated[
     tuple[Annotated[Key, BeforeValidator(_key)], ...],
     BeforeValidator(as_tuple),
     AfterValidator(_distinct),
+    Field(min_length=1),
+]
+
+
+class _ListedUnlessDiscovered:
+    """A list, with faults that speak of lists alone: of a union they would name each choice."""
+
+    def __get_pydantic_core_schema__(
+        self, _source: Any, handler: GetCoreSchemaHandler
+    ) -> CoreSchema:
+        """What the list itself is held to, passed by for the words that stand in its place."""
+        return core_schema.no_info_wrap_validator_function(
+            lambda value, listed: value if value in get_args(Discover) else listed(value),
+            handler.generate_schema(_Listed),
+            serialization=core_schema.plain_serializer_function_ser_schema(lambda value: value),
+        )
+
+
+Groups = Annotated[
+    tuple[Key, ...] | Discover,
+    _ListedUnlessDiscovered(),
     Field(
-        min_length=1,
-        description="a public list of distinct names, a .csv or .txt file that holds one, or a "
-        "table with one of these for each column of `by`",
+        description="a public list of distinct names, a .csv or .txt file that holds one, a "
+        'table with one of these for each column of `by`, or "discover" or "discover-new"',
     ),
 ]
 Origin = Annotated[

@@ -71,15 +71,29 @@ def sidak(level: float, count: int) -> float:
     return float(level ** (1 / count))
 
 
-def rank_ranges(counts: Sequence[int], sigma: int, level: float) -> list[tuple[int, int]]:
+def rank_ranges(
+    counts: Sequence[int], sigma: int, level: float, appeared: Sequence[bool] = ()
+) -> list[tuple[int, int]]:
     """For each count the first and last place that its exact count may have.
 
     Two are told apart when they differ by more than the level's quantile of the greatest
     difference that the noise alone makes anywhere among them, plus a step for its rounding. So
     with that probability every pair told apart stands in its true order, and every range holds.
+    That is so also among groups of which each ``appeared`` for the height of its count, given
+    which ones those are: noise that is known to be high differs less. Where only some of them
+    did, such a one is not told to be above any other. docs/statistics.md has the proof.
     """
     apart = math.ceil(Fraction(_greatest_difference(len(counts), level)) * sigma) + 1
-    return ranges_of([(Fraction(count), Fraction(count + apart)) for count in counts])
+    lowers = list(counts)
+    if not all(appeared):
+        for place, new in enumerate(appeared):
+            lowers[place] = min(counts) if new else counts[place]
+    return ranges_of(
+        [
+            (Fraction(lower), Fraction(count + apart))
+            for lower, count in zip(lowers, counts, strict=True)
+        ]
+    )
 
 
 def ranges_of(intervals: Sequence[tuple[Fraction, Fraction]]) -> list[tuple[int, int]]:

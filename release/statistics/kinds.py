@@ -45,10 +45,8 @@ class Statistic(ABC, Generic[Spec]):
         return None
 
     @abstractmethod
-    def table(
-        self, spec: Spec, noisy: Noisy, sigma: Sigma, level: float, publish: Publish
-    ) -> Table:
-        """The published table: every listed group once, whatever the noise."""
+    def table(self, spec: Spec, noisy: Noisy, level: float, publish: Publish) -> Table:
+        """The published table: every group of ``noisy`` once, whatever the noise."""
 
     @abstractmethod
     def half_width(self, spec: Spec, sigma: Sigma, level: float, size: int) -> float | None:
@@ -67,11 +65,10 @@ class Counts(Statistic[Count]):
         del spec
         return {"count": ALL}
 
-    def table(
-        self, spec: Count, noisy: Noisy, sigma: Sigma, level: float, publish: Publish
-    ) -> Table:
+    def table(self, spec: Count, noisy: Noisy, level: float, publish: Publish) -> Table:
         """Counts with normal intervals."""
-        return _counts(spec.groups, noisy, sigma, level, publish)
+        del spec
+        return _counts(noisy, level, publish)
 
     def half_width(self, spec: Count, sigma: Sigma, level: float, size: int) -> float:
         """The same for every size: noise on a count does not depend on it."""
@@ -83,28 +80,26 @@ class Sums(Statistic[Sum]):
     """Noisy sums, in the list's order."""
 
     def split(self, spec: Sum) -> Mapping[str, Fraction]:
-        """Everything for the sum."""
-        del spec
-        return {"sum": ALL}
+        """Everything for the sum, but for what it takes to discover groups by their count."""
+        return _pair(LEAST_COUNT_SHARE) if spec.discovers else {"sum": ALL}
 
     def measured(self, spec: Sum) -> tuple[str, Scale]:
         """The sum's column, within the bounds."""
         return spec.value, Scale.around_zero(*map(float, spec.bounds))
 
-    def table(
-        self, spec: Sum, noisy: Noisy, sigma: Sigma, level: float, publish: Publish
-    ) -> Table:
+    def table(self, spec: Sum, noisy: Noisy, level: float, publish: Publish) -> Table:
         """Sums with normal intervals."""
         never_negative = publish.nonnegative and spec.bounds[0] >= 0
-        return _amounts(
-            spec.groups,
-            noisy["sum"],
-            sigma["sum"],
+        table = _amounts(
+            noisy.groups,
+            noisy.sum,
+            noisy.sigma["sum"],
             level,
             unit=self._unit(spec),
             least=0 if never_negative else None,
             rounded=publish.rounded,
         )
+        return _with_counts(table, noisy, publish) if "count" in noisy.of else table
 
     def half_width(self, spec: Sum, sigma: Sigma, level: float, size: int) -> float:
         """The same for every size."""
@@ -132,16 +127,10 @@ class Means(Statistic[Mean]):
         """The mean's column, within the bounds."""
         return spec.value, Scale.around_middle(*map(float, spec.bounds))
 
-    def table(
-        self, spec: Mean, noisy: Noisy, sigma: Sigma, level: float, publish: Publish
-    ) -> Table:
+    def table(self, spec: Mean, noisy: Noisy, level: float, publish: Publish) -> Table:
         """Means with Fieller's intervals; "not-reliable" where those say little or nothing."""
-        ratios = _ratios(noisy, sigma, level, within=publish.within_bounds)
-        bounds = _fractions(spec.bounds)
-        return _means(
-            spec.groups, bounds, noisy["count"], ratios,
-            sigma=sigma, level=level, publish=publish,
-        )  # fmt: skip
+        ratios = _ratios(noisy, level, within=publish.within_bounds)
+        return _means(noisy, _fractions(spec.bounds), ratios, level, publish)
 
     def half_width(self, spec: Mean, sigma: Sigma, level: float, size: int) -> float | None:
         """Of Fieller's interval around the middle of the bounds."""
@@ -161,23 +150,18 @@ class Boards(Statistic[Leaderboard]):
             return None
         return spec.value, Scale.around_middle(*map(float, spec.bounds))
 
-    def table(
-        self, spec: Leaderboard, noisy: Noisy, sigma: Sigma, level: float, publish: Publish
-    ) -> Table:
+    def table(self, spec: Leaderboard, noisy: Noisy, level: float, publish: Publish) -> Table:
         """Each value with its own interval; ranges of ranks hold for all groups at once."""
-        counts = noisy["count"]
         places: list[tuple[int, Fraction | int]]
         if spec.bounds is None:
-            table = _counts(spec.groups, noisy, sigma, level, publish)
-            ranges = rank_ranges(counts, sigma["count"], level)
-            places = [(0, -count) for count in counts]
+            table = _counts(noisy, level, publish)
+            appeared = [group in noisy.appeared for group in noisy.groups]
+            ranges = rank_ranges(noisy.count, noisy.sigma["count"], level, appeared)
+            places = [(0, -count) for count in noisy.count]
         else:
-            bounds = _fractions(spec.bounds)
-            ratios = _ratios(noisy, sigma, level, within=publish.within_bounds)
-            table = _means(
-                spec.groups, bounds, counts, ratios, sigma=sigma, level=level, publish=publish
-            )
-            ranges = ranges_of(_held(_ratios(noisy, sigma, sidak(level, len(counts)))))
+            ratios = _ratios(noisy, level, within=publish.within_bounds)
+            table = _means(noisy, _fractions(spec.bounds), ratios, level, publish)
+            ranges = ranges_of(_held(_ratios(noisy, sidak(level, len(noisy.groups)))))
             # Those that are not reliable come last.
             places = [(1, 0) if ratio is None else (0, -ratio[1]) for ratio in ratios]
         return _ordered(table, places, ranges)
@@ -205,12 +189,10 @@ def _pair(count: Fraction) -> Mapping[str, Fraction]:
     return {"count": count, "sum": 1 - count}
 
 
-def _counts(
-    groups: Sequence[Key], noisy: Noisy, sigma: Sigma, level: float, publish: Publish
-) -> Table:
+def _counts(noisy: Noisy, level: float, publish: Publish) -> Table:
     least = 0 if publish.nonnegative else None
     return _amounts(
-        groups, noisy["count"], sigma["count"], level, unit=ALL, least=least,
+        noisy.groups, noisy.count, noisy.sigma["count"], level, unit=ALL, least=least,
         rounded=publish.rounded,
     )  # fmt: skip
 
@@ -234,7 +216,7 @@ def _amounts(
     held = [total if least is None else max(total, least) for total in totals]
     # Not rounded, digits go down to the lattice, which totals lie on.
     deviation = sigma * step if rounded else step
-    decimals = decimals_for(deviation, (max(map(abs, held)) + reach) * step)
+    decimals = decimals_for(deviation, (max(map(abs, held), default=0) + reach) * step)
     rows = []
     for group, total in zip(groups, held, strict=True):
         lowest = total - reach if least is None else max(total - reach, Fraction(least))
@@ -250,12 +232,10 @@ def _amounts(
     return Table(decimals=decimals, count_decimals=decimals, rows=tuple(rows))
 
 
-def _ratios(
-    noisy: Noisy, sigma: Sigma, level: float, *, within: bool = True
-) -> list[Ratio | None]:
+def _ratios(noisy: Noisy, level: float, *, within: bool = True) -> list[Ratio | None]:
     return [
-        fieller(count, total, sigma, level, within=within)
-        for count, total in zip(noisy["count"], noisy["sum"], strict=True)
+        fieller(count, total, noisy.sigma, level, within=within)
+        for count, total in zip(noisy.count, noisy.sum, strict=True)
     ]
 
 
@@ -266,26 +246,29 @@ def _held(ratios: Sequence[Ratio | None]) -> list[tuple[Fraction, Fraction]]:
 
 
 def _means(
-    groups: Sequence[Key],
-    bounds: Bounds,
-    counts: Sequence[int],
-    ratios: Sequence[Ratio | None],
-    *,
-    sigma: Sigma,
-    level: float,
-    publish: Publish,
+    noisy: Noisy, bounds: Bounds, ratios: Sequence[Ratio | None], level: float, publish: Publish
 ) -> Table:
     """A row for each scaled mean; the bounds in the place of those that are not reliable."""
     spans = [None if ratio is None else _span(ratio, bounds) for ratio in ratios]
     decimals = _mean_decimals(spans, bounds, level, publish)
-    deviation = Fraction(sigma["count"] if publish.rounded else 1, ONE)
-    count_decimals = decimals_for(deviation, Fraction(max(1, *map(abs, counts)), ONE))
-    rows = []
-    for group, count, span in zip(groups, counts, spans, strict=True):
-        held = max(count, 0) if publish.nonnegative else count
-        rough = nearest(Fraction(held, ONE), count_decimals)
-        rows.append(_mean_row(group, span, rough, bounds, decimals, within=publish.within_bounds))
-    return Table(decimals=decimals, count_decimals=count_decimals, rows=tuple(rows))
+    rows = [
+        _mean_row(group, span, bounds, decimals, within=publish.within_bounds)
+        for group, span in zip(noisy.groups, spans, strict=True)
+    ]
+    table = Table(decimals=decimals, count_decimals=decimals, rows=tuple(rows))
+    return _with_counts(table, noisy, publish)
+
+
+def _with_counts(table: Table, noisy: Noisy, publish: Publish) -> Table:
+    """The rows, in the order of the totals, each with its noisy count beside it."""
+    counts = [max(count, 0) if publish.nonnegative else count for count in noisy.count]
+    deviation = Fraction(noisy.sigma["count"] if publish.rounded else 1, ONE)
+    decimals = decimals_for(deviation, Fraction(max([1, *map(abs, noisy.count)]), ONE))
+    rows = tuple(
+        row.model_copy(update={"count": nearest(Fraction(count, ONE), decimals)})
+        for row, count in zip(table.rows, counts, strict=True)
+    )
+    return table.model_copy(update={"count_decimals": decimals, "rows": rows})
 
 
 def _span(ratio: Ratio, bounds: Bounds) -> Ratio:
@@ -314,7 +297,7 @@ def _mean_decimals(
 
 
 def _mean_row(
-    group: Key, span: Ratio | None, count: float, bounds: Bounds, decimals: int, *, within: bool
+    group: Key, span: Ratio | None, bounds: Bounds, decimals: int, *, within: bool
 ) -> Row:
     lower, upper = bounds
     value = None
@@ -332,7 +315,6 @@ def _mean_row(
         lower=below(lower, decimals),
         upper=above(upper, decimals),
         status="not-reliable" if value is None else "published",
-        count=count,
     )
 
 

@@ -123,7 +123,7 @@ def opened(
 def exact(window: Window, _key: str) -> Totals:
     """Totals of a window that are known without rows."""
     week = window.first.isocalendar().week
-    return {name: [week << 20, -(week << 21), 5] for name in ("count", "sum")}
+    return Totals(GROUPS, {key: [week << 20, -(week << 21), 5] for key in ("count", "sum")})
 
 
 def still(sigma: int | float | Fraction, count: int) -> NDArray[Any]:

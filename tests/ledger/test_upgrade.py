@@ -20,6 +20,7 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import Engine, Pool, event
 
 from release.accounting import Gaussian
+from release.bounding import Totals
 from release.errors import BusyError, LedgerError, StorageError, UsageError
 from release.ledger import migrations, schema
 from release.ledger.chain import sealed
@@ -167,7 +168,8 @@ def test_an_upgraded_ledger_goes_on(old: SQLite, account: str, job: str) -> None
         planned = plan(asked, opening)
         last = max(found.settled(account, job), key=lambda window: window.first)
         following = Window(last.kind, last.after, last.zone)
-        zero = {name: [0] * len(asked.statistic.groups) for name in planned.mechanism.sigma}
+        groups = asked.statistic.listed
+        zero = Totals(groups, {name: [0] * len(groups) for name in planned.mechanism.sigma})
         done = settle(found, planned, following, lambda *_: zero, sampler=still, now=NOW)
         assert done.status == "published"
         with found.writing(account) as writer:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
@@ -24,6 +25,7 @@ from release.accounting import (
     event_from_json,
     per_release_charge,
 )
+from release.bounding import Totals
 from release.ledger.chain import GENESIS, entry_hash
 from release.ledger.charges import standing
 from release.ledger.kinds import Amendment, Audit, Decision, History, Notice
@@ -47,6 +49,7 @@ from release.specs import (
     Contribution,
     Count,
     Job,
+    Key,
     Leaderboard,
     Mean,
     Noise,
@@ -115,14 +118,14 @@ def leaderboard(groups: tuple[str, ...] = PRODUCTS, top: int = 20) -> Job:
 
 def weekly(name: str, title: str, statistic: Statistic, **changes: Any) -> Job:
     """A weekly job on sales; ``changes`` replace what it asks for by default."""
-    asked = {
+    asked: dict[str, Any] = {
+        "dataset": "sales",
         "contribution": Contribution(max_groups=2, max_rows_per_group=1),
         "noise": Noise(releases=20, share=Decimal("0.3")),
     }
     return Job(
         name=name,
         title=title,
-        dataset="sales",
         schedule="weekly",
         window="week",
         start=START,
@@ -178,7 +181,7 @@ def best() -> Job:
 
 def mean_release(job: Job, week: int) -> Release:
     rows = []
-    for place, group in enumerate(job.statistic.groups):
+    for place, group in enumerate(job.statistic.listed):
         value = 3.9 + 0.5 * math.sin(2.1 * place) + 0.06 * math.sin(5 * place + 1.7 * week)
         half = 0.05 + 0.012 * place
         count = 1840 - 137 * place + 31 * math.cos(week + place)
@@ -208,7 +211,7 @@ def leaderboard_release(job: Job, week: int) -> Release:
     counts = sorted(
         (
             (round(1480 / (1 + place / 3) + 40 * math.sin(3 * place + week)), group)
-            for place, group in enumerate(job.statistic.groups)
+            for place, group in enumerate(job.statistic.listed)
         ),
         reverse=True,
     )
@@ -342,15 +345,25 @@ class Book:
         )
         self.releases[entry.seq] = release
 
-    def publish(self, job: Job, totals: dict[str, list[int]], window: Window) -> None:
+    def publish(
+        self,
+        job: Job,
+        totals: dict[str, list[int]],
+        window: Window,
+        *,
+        groups: Sequence[Key] | None = None,
+        known: Collection[Key] = (),
+    ) -> None:
         """Releases as the pipeline does, with noise that is fixed and spread over ± 2σ."""
         planned = plan(job, self.terms)
-        release = planned.published(totals, evenly)
+        exact = Totals(job.statistic.listed if groups is None else groups, totals)
+        release = planned.published(exact, evenly, known)
         entry = self.append(
             "release",
             job=job.name,
             window=window,
             charge=planned.charge.units,
+            delta0=planned.charge.delta0,
             event=planned.mechanism.event,
             body=release.model_dump(mode="json"),
         )
@@ -459,6 +472,43 @@ def sales() -> Account:
             count * (20 - 7 * place % 11 + number) // 40 for place, count in enumerate(counts)
         ]
         book.publish(best(), {"count": counts, "sum": ratings}, week(number))
+    return book.account()
+
+
+def found() -> Account:
+    """Groups that were discovered: two weeks of a board, one of sums, and one that is empty."""
+    book = Book("browsing", "3", threshold_share="0.2")
+    board = Leaderboard(by="page", groups="discover-new", top=5)
+    spent = Sum(
+        by=("town", "page"),
+        groups="discover",
+        value="seconds",
+        bounds=(Decimal(0), Decimal(60)),
+        origin="the server's limit on a visit",
+    )
+    asked = {"dataset": "browsing"}
+    pages = [f"/page/{place}" for place in range(9)]
+    for number in range(2):
+        counts = [ONE * (420 - 70 * place + 60 * number) for place in range(9)]
+        book.publish(
+            weekly("most-visited", "Most visited pages", board, **asked),
+            {"count": counts},
+            week(number),
+            groups=pages,
+            known=["/page/5", "/page/8"] if number else (),
+        )
+    sampled = Contribution(max_groups=2, max_rows_per_group=3, bounding="sample")
+    places = [(town, page) for town in ("Leeds", "York") for page in pages[:2]]
+    counts = [ONE * each for each in (900, 120, 0, 300)]
+    book.publish(
+        weekly("time-spent", "Seconds spent by town", spent, contribution=sampled, **asked),
+        {"count": counts, "sum": [each // 3 for each in counts]},
+        week(0),
+        groups=places,
+    )
+    rare = Count(by="page", groups="discover")
+    job = weekly("rare-pages", "Rare pages", rare, **asked)
+    book.publish(job, {"count": [ONE] * 3}, week(0), groups=pages[:3])
     return book.account()
 
 

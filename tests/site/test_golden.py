@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from release.site import render
-from tests.site.examples import eventful, overdrawn, sales
+from tests.site.examples import eventful, found, overdrawn, sales
 
 GOLDEN = Path(__file__).parent / "golden"
 # Of each statistic one week is enough, but for those of an account that was overdrawn.
@@ -20,11 +20,14 @@ LEFT_OUT = tuple(
         "sales-by-region/2026-01-05",
         "customers/2026-01-05",
         "best-rated/2026-01-05",
+        "most-visited/2026-01-05",
     )
 )
 FILES = {
     name: content
-    for name, content in render([eventful(), overdrawn(), sales()], templates=None).items()
+    for name, content in render(
+        [eventful(), overdrawn(), sales(), found()], templates=None
+    ).items()
     if not name.startswith(LEFT_OUT)
 }
 
