@@ -11,7 +11,17 @@ from dataclasses import dataclass, field, replace
 from operator import itemgetter
 from typing import Any
 
-from sqlalchemy import BindParameter, Connection, Select, bindparam, func, select, union, union_all
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Select,
+    bindparam,
+    func,
+    literal_column,
+    select,
+    union,
+    union_all,
+)
 from sqlalchemy.exc import NoResultFound
 
 from release.accounting import Event, composed
@@ -50,13 +60,12 @@ ONE = select(schema.entries).where(_of_account, _entries.seq == bindparam("seq")
 WITH_HASH = select(_entries.seq).where(_of_account, _entries.hash == bindparam("hash"))
 
 
-def _of_kinds(*kinds: str) -> Select[Any]:
+def _of_kinds(*kinds: EntryKind) -> Select[Any]:
     """The entries of an account of some kinds. By their numbers, which an index of kinds gives:
-    asked for both at once, SQLite walks through the whole account. The kinds stand in the
-    statement: PostgreSQL, which has to plan it, knows then that there are few."""
-    named: BindParameter[Any] = bindparam(
-        "kinds", kinds, unique=True, expanding=True, literal_execute=True
-    )
+    asked for both at once, SQLite walks through the whole account. The kinds, which are words of
+    our own, stand in the statement: PostgreSQL, which has to plan it, knows then that there are
+    few."""
+    named: list[ColumnElement[str]] = [literal_column(f"'{kind}'") for kind in kinds]
     numbered = select(_entries.seq).where(_of_account, _entries.kind.in_(named))
     return RECORD.where(_entries.seq.in_(numbered))
 

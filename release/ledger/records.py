@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 from fractions import Fraction
+from functools import cached_property
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
@@ -72,7 +73,7 @@ class Terms(Record):
     time_zone: str
     replaces: str | None = None
 
-    @property
+    @cached_property
     def budget(self) -> Budget:
         """The filter that these terms fix."""
         delta = Fraction(self.delta)

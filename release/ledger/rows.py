@@ -6,6 +6,7 @@ import json
 from collections.abc import Generator, Iterable, Mapping
 from dataclasses import replace
 from datetime import date, datetime
+from functools import lru_cache
 from typing import Any, TypeVar, cast
 
 from pydantic import ValidationError
@@ -70,6 +71,7 @@ def line_of(entry: Entry) -> Line:
     return Line(**columns(entry))
 
 
+@lru_cache(maxsize=16)
 def terms_of(account: str, body: str) -> Terms:
     """The terms in the entry that opened an account; raises LedgerError where there are none."""
     try:
