@@ -106,6 +106,31 @@ def test_what_was_spent_and_decided_is_given_again(shop: Path) -> None:
     assert (shop / "lost-site/jobs/top-products/2026-01-05/index.html").exists()
 
 
+def test_an_account_that_had_replaced_another_is_given_again(shop: Path) -> None:
+    path = shop / "dp-release.toml"
+    heir = path.read_text("utf-8").replace("[dataset.ratings", "[dataset.heir")
+    replacing = heir.replace("[dataset.heir]", '[dataset.heir]\nreplaces = "ratings"')
+    path.write_text(replacing.replace("epsilon     = 1.5", "epsilon     = 4"), "utf-8")
+    for job in shop.glob("jobs/*.toml"):
+        job.write_text(job.read_text("utf-8").replace('"ratings"', '"heir"'), "utf-8")
+    assert dp_release(shop, "open").code == 0
+    assert dp_release(shop, "site", "build").code == 0
+    with open_project(shop) as project:
+        before = {each.terms.account: each for each in project.accounts()}
+    shutil.rmtree(shop / "state")
+    shutil.move(shop / "site", shop / "lost-site")
+    path.write_text(path.read_text("utf-8").replace('replaces = "ratings"', ""), "utf-8")
+    (shop / "lost.py").write_text(block("python"), "utf-8")
+    lost = ["lost.py", "lost-site/accounts/heir/ledger.json"]
+    subprocess.run([sys.executable, *lost], cwd=shop, check=True, capture_output=True)
+    assert dp_release(shop, "open").code == 0
+    carried = ["ledger", "record", "heir", "--event", "lost-3.json", "--reason", "spent before"]
+    assert dp_release(shop, *carried).code == 0
+    after = account(shop)
+    assert charged(after) == charged(before["heir"])
+    assert_covered(after)
+
+
 def test_a_correction_past_the_budget_can_be_given_again(shop: Path) -> None:
     with open_project(shop) as project:
         really = doubled(project.accounts()[0].entries[2], 1000)
