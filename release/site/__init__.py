@@ -29,8 +29,10 @@ def render(accounts: Sequence[Account], *, templates: Path | None) -> dict[str, 
     site = Site(ordered, published(ordered), spendings, style, policy)
     files = {page.path: environment.render(page.template, page.context) for page in site.pages()}
     for each in site.releases:
-        files[f"{each.folder}/data.csv"] = downloads.data_csv(each)
-        files[f"{each.folder}/release.json"] = downloads.release_json(each)
+        files[f"{each.folder}/data.csv"] = downloads.data_csv(each, site.pasts[each.folder])
+        files[f"{each.folder}/release.json"] = downloads.release_json(
+            each, site.pasts[each.folder]
+        )
     for account in ordered:
         folder = account_folder(account.terms.account)
         spending = spendings[account.terms.account]

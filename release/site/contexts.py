@@ -340,9 +340,11 @@ class StatisticView:
     count_share: str | None
     prior_mean: str | None
     nonnegative: bool | None
-    """Whether it is published so, like the two below; None where it would change nothing."""
+    """Whether it is published so, like the four below; None where it would change nothing."""
     within_bounds: bool | None
     rounded: bool
+    change: bool
+    running: bool
     counted: bool
     """Whether a noisy count stands beside each value."""
     discovered: DiscoveredView | None
@@ -419,6 +421,45 @@ class CorrectedView:
 
 
 @dataclass(frozen=True)
+class SpanView:
+    """A number beside a row, with its interval.
+
+    Its ``status`` is that of a row, or "not-available": then there is no interval either.
+    """
+
+    value: Figure | None
+    lower: Figure | None
+    upper: Figure | None
+    status: str
+
+
+@dataclass(frozen=True)
+class BesideView:
+    """What stands beside one row: its change, and what it comes to so far."""
+
+    names: tuple[str, ...]
+    change: SpanView | None
+    running: SpanView | None
+
+
+@dataclass(frozen=True)
+class PastView:
+    """A release beside earlier ones.
+
+    Changes are since ``before``; sums or means are over ``windows`` of the ``possible`` ones since
+    ``first``; each is None where there are none. ``broken`` is an earlier window of which
+    something else was asked, so that nothing can be said beside it.
+    """
+
+    before: WindowView | None
+    first: WindowView | None
+    windows: int
+    possible: int
+    broken: WindowView | None
+    rows: tuple[BesideView, ...]
+
+
+@dataclass(frozen=True)
 class ReleasePage:
     """``release.html``: one window of one job. ``rows`` are the first of ``total``."""
 
@@ -434,6 +475,7 @@ class ReleasePage:
     statistic: StatisticView
     rows: tuple[RowView, ...]
     total: int
+    past: PastView | None
     chart: IntervalChart
     guarantee: Guarantee
     corrected: CorrectedView | None

@@ -17,19 +17,23 @@ from release.ledger.charges import alone
 from release.ledger.records import HALTS, Account, Entry, Release
 from release.site import figures, views
 from release.site.addresses import Published
-from release.site.contexts import Conversion, RowView
+from release.site.contexts import Conversion, RowView, SpanView
+from release.site.figures import Figure
 from release.site.guarantee import job_cap, scale
+from release.site.past import Past
 from release.site.spending import Spending, delta_number, shown
 from release.specs import Leaderboard
 from release.windows import Window
 
 COLUMNS = ("value", "lower", "upper", "status")
+BESIDE = ("", "_lower", "_upper", "_status")
+"""The columns of what stands beside each row, after its name."""
 RANKS = ("rank", "rank_lower", "rank_upper")
 FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
 """What makes a spreadsheet take the cell that starts with it for a formula."""
 
 
-def data_csv(of: Published) -> bytes:
+def data_csv(of: Published, past: Past) -> bytes:
     """The whole table. A name that a spreadsheet would run gets a leading apostrophe.
 
     Groups of several columns have one for each, called like it, or ``by_`` and its name where
@@ -41,19 +45,20 @@ def data_csv(of: Published) -> bytes:
         *COLUMNS,
         *(["count"] if len(release.noisy) > 1 else []),
         *(RANKS if isinstance(spec, Leaderboard) else []),
+        *(f"{name}{end}" for name in _beside(release) for end in BESIDE),
     ]
     prefix = "by_" if set(spec.columns) & set(numbers) else ""
     names = [prefix + name for name in spec.columns] if len(spec.columns) > 1 else ["group"]
     text = io.StringIO()
     writer = csv.writer(text)
     writer.writerow([*map(_harmless, names), *numbers])
-    for row in of.rows:
-        cells = _cells(row)
+    for row, (_, *spans) in zip(of.rows, past.spans(), strict=True):
+        cells = _cells(row) | _beside_cells(*spans)
         writer.writerow([*map(_harmless, row.names), *(cells[number] for number in numbers)])
     return text.getvalue().encode()
 
 
-def release_json(of: Published) -> bytes:
+def release_json(of: Published, past: Past) -> bytes:
     """The release with everything that is needed to compute its ε again."""
     account, entry, release = of.account, of.entry, of.release
     return _document(
@@ -63,7 +68,16 @@ def release_json(of: Published) -> bytes:
             "job": of.job,
             "title": release.job.title,
             "window": _window(of.window),
-            "rows": [_json_row(row) for row in of.rows],
+            "rows": [
+                {**_json_row(row), **_json_beside(*spans)}
+                for row, (_, *spans) in zip(of.rows, past.spans(), strict=True)
+            ],
+            "beside": {
+                "before": past.before and past.before.window.name,
+                "first": past.first.name,
+                "windows": past.windows,
+                "possible": past.possible,
+            },
             **_request(release),
             **_cost(of),
             "unit": account.terms.unit,
@@ -252,6 +266,42 @@ def _cells(row: RowView) -> dict[str, str]:
         **{name: "" if each is None else each.raw for name, each in numbers.items()},
         **{name: "" if each is None else str(each) for name, each in ranks.items()},
     }
+
+
+def _beside(release: Release) -> list[str]:
+    """What stands beside each row: nothing that the job turned off."""
+    publish = release.job.publish
+    return [name for name in ("change", "running") if getattr(publish, name)]
+
+
+def _beside_cells(change: SpanView | None, running: SpanView | None) -> dict[str, str]:
+    cells: dict[str, str] = {}
+    for name, span in (("change", change), ("running", running)):
+        if span is not None:
+            numbers = ("" if each is None else each.raw for each in _numbers(span))
+            cells |= {
+                f"{name}{end}": cell
+                for end, cell in zip(BESIDE, [*numbers, span.status], strict=True)
+            }
+    return cells
+
+
+def _json_beside(change: SpanView | None, running: SpanView | None) -> dict[str, Any]:
+    return {
+        name: dict(
+            zip(
+                COLUMNS,
+                [*(each and each.number for each in _numbers(span)), span.status],
+                strict=True,
+            )
+        )
+        for name, span in (("change", change), ("running", running))
+        if span is not None
+    }
+
+
+def _numbers(span: SpanView) -> tuple[Figure | None, ...]:
+    return span.value, span.lower, span.upper
 
 
 def _harmless(name: str) -> str:

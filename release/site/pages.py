@@ -31,6 +31,8 @@ from release.site.contexts import (
 )
 from release.site.entries import entries
 from release.site.guarantee import guarantee
+from release.site.past import Past, pasts
+from release.site.past import view as past_view
 from release.site.spending import Spending
 from release.site.successions import Successions
 
@@ -109,15 +111,28 @@ class Site:
         )
 
     def _release_pages(self, job: str) -> Iterator[Page]:
-        siblings = sorted(
-            (each for each in self.releases if each.job == job),
-            key=lambda each: (each.window.start, each.folder),
-        )
+        siblings = self._of_job(job)
         for index, each in enumerate(siblings):
             earlier = siblings[index - 1] if index else None
             later = siblings[index + 1] if index + 1 < len(siblings) else None
             page = self._release_page(each, earlier, later)
             yield Page(f"{each.folder}/{PAGE}", "release.html", page)
+
+    def _of_job(self, job: str) -> list[Published]:
+        """Its releases in the order of their windows."""
+        return sorted(
+            (each for each in self.releases if each.job == job),
+            key=lambda each: (each.window.start, each.folder),
+        )
+
+    @cached_property
+    def pasts(self) -> dict[str, Past]:
+        """Of each release the earlier ones that it stands beside, by its folder."""
+        return {
+            folder: past
+            for job in self.jobs()
+            for folder, past in pasts(self._of_job(job)).items()
+        }
 
     def _release_page(
         self, each: Published, earlier: Published | None, later: Published | None
@@ -138,6 +153,7 @@ class Site:
             statistic=statistic,
             rows=each.shown,
             total=len(each.rows),
+            past=past_view(self.pasts[each.folder], len(each.shown)),
             chart=charts.intervals(each.estimates, bars=statistic.of != "mean"),
             guarantee=guarantee(each, self.remarks, up),
             corrected=afterwards.corrected(each, up),

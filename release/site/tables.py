@@ -14,9 +14,12 @@ from release.specs import Count, Leaderboard, Statistic, label, texts_of
 
 def rows(release: Release) -> tuple[RowView, ...]:
     """The published table: a leaderboard by rank, everything else in the order stored."""
-    table = release.table
-    ordered = sorted(table.rows, key=lambda row: (row.rank is None, row.rank or 0))
-    return tuple(_row(row, table) for row in ordered)
+    return tuple(_row(row, release.table) for row in ordered(release))
+
+
+def ordered(release: Release) -> list[Row]:
+    """The published rows in the order in which they are shown."""
+    return sorted(release.table.rows, key=lambda row: (row.rank is None, row.rank or 0))
 
 
 def measure(spec: Statistic) -> str:

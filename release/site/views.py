@@ -71,6 +71,8 @@ def statistic(release: Release) -> StatisticView:
         nonnegative=publish.nonnegative if of != "sum" or (bounds and bounds[0] >= 0) else None,
         within_bounds=publish.within_bounds if of == "mean" else None,
         rounded=publish.rounded,
+        change=publish.change,
+        running=publish.running,
         counted=len(split) > 1,
         discovered=_discovered(release),
         groups=len(release.groups),

@@ -132,6 +132,10 @@ class Publish(Spec):
     """Means are not shown outside of the bounds."""
     rounded: Annotated[bool, Field(description="true or false")] = True
     """No digit is shown below a tenth of the noise's standard deviation."""
+    change: Annotated[bool, Field(description="true or false")] = True
+    """The change since the window before stands beside each number."""
+    running: Annotated[bool, Field(description="true or false")] = True
+    """So does the sum, or the mean, over all windows that were released up to this one."""
 
 
 class Job(Spec):

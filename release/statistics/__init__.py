@@ -11,6 +11,7 @@ in docs/statistics.md.
 """
 
 from release.statistics.kinds import STATISTICS, Statistic
+from release.statistics.series import Series
 from release.statistics.tables import Noisy, Row, RowStatus, Sigma, Table
 
-__all__ = ["STATISTICS", "Noisy", "Row", "RowStatus", "Sigma", "Statistic", "Table"]
+__all__ = ["STATISTICS", "Noisy", "Row", "RowStatus", "Series", "Sigma", "Statistic", "Table"]

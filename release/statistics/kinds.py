@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
@@ -19,6 +20,7 @@ from release.statistics.intervals import (
     sidak,
 )
 from release.statistics.rounding import above, below, decimals_for, nearest
+from release.statistics.series import difference
 from release.statistics.tables import Noisy, Row, Sigma, Table
 
 Bounds = tuple[Fraction, Fraction]
@@ -49,6 +51,12 @@ class Statistic(ABC, Generic[Spec]):
         """The published table: every group of ``noisy`` once, whatever the noise."""
 
     @abstractmethod
+    def change(
+        self, spec: Spec, before: Noisy, now: Noisy, level: float, publish: Publish
+    ) -> Table:
+        """By how much each group that both releases have has changed from one to the other."""
+
+    @abstractmethod
     def half_width(self, spec: Spec, sigma: Sigma, level: float, size: int) -> float | None:
         """Half the length of the interval of a group to which ``size`` units count in full.
 
@@ -69,6 +77,12 @@ class Counts(Statistic[Count]):
         """Counts with normal intervals."""
         del spec
         return _counts(noisy, level, publish)
+
+    def change(
+        self, spec: Count, before: Noisy, now: Noisy, level: float, publish: Publish
+    ) -> Table:
+        """The difference of the two, with a normal interval."""
+        return self.table(spec, difference(before, now), level, _signed(publish))
 
     def half_width(self, spec: Count, sigma: Sigma, level: float, size: int) -> float:
         """The same for every size: noise on a count does not depend on it."""
@@ -101,6 +115,12 @@ class Sums(Statistic[Sum]):
         )
         return _with_counts(table, noisy, publish) if "count" in noisy.of else table
 
+    def change(
+        self, spec: Sum, before: Noisy, now: Noisy, level: float, publish: Publish
+    ) -> Table:
+        """The difference of the two, with a normal interval."""
+        return self.table(spec, difference(before, now), level, _signed(publish))
+
     def half_width(self, spec: Sum, sigma: Sigma, level: float, size: int) -> float:
         """The same for every size."""
         del size
@@ -131,6 +151,12 @@ class Means(Statistic[Mean]):
         """Means with Fieller's intervals; "not-reliable" where those say little or nothing."""
         ratios = _ratios(noisy, level, within=publish.within_bounds)
         return _means(noisy, _fractions(spec.bounds), ratios, level, publish)
+
+    def change(
+        self, spec: Mean, before: Noisy, now: Noisy, level: float, publish: Publish
+    ) -> Table:
+        """What is left between the two intervals, each at a level at which both hold."""
+        return _mean_change(before, now, _fractions(spec.bounds), level, publish)
 
     def half_width(self, spec: Mean, sigma: Sigma, level: float, size: int) -> float | None:
         """Of Fieller's interval around the middle of the bounds."""
@@ -165,6 +191,14 @@ class Boards(Statistic[Leaderboard]):
             # Those that are not reliable come last.
             places = [(1, 0) if ratio is None else (0, -ratio[1]) for ratio in ratios]
         return _ordered(table, places, ranges)
+
+    def change(
+        self, spec: Leaderboard, before: Noisy, now: Noisy, level: float, publish: Publish
+    ) -> Table:
+        """As of what it orders, and not in an order of its own."""
+        if spec.bounds is None:
+            return _counts(difference(before, now), level, _signed(publish))
+        return _mean_change(before, now, _fractions(spec.bounds), level, publish)
 
     def half_width(self, spec: Leaderboard, sigma: Sigma, level: float, size: int) -> float | None:
         """As of what it orders."""
@@ -316,6 +350,54 @@ def _mean_row(
         upper=above(upper, decimals),
         status="not-reliable" if value is None else "published",
     )
+
+
+def _signed(publish: Publish) -> Publish:
+    """A change may be negative, whatever is counted."""
+    return publish.model_copy(update={"nonnegative": False})
+
+
+def _mean_change(
+    before: Noisy, now: Noisy, bounds: Bounds, level: float, publish: Publish
+) -> Table:
+    """The exact change lies between the least and the greatest that the two intervals allow.
+
+    Each holds at the root of the level, and their noises are independent. Where one of the two
+    means is not reliable nothing is said but that both lie within the bounds.
+    """
+    first, second = (_spans(each, bounds, math.sqrt(level), publish) for each in (before, now))
+    groups = [group for group in now.groups if group in first]
+    spans = [_between(first[group], second[group]) for group in groups]
+    width = bounds[1] - bounds[0]
+    decimals = _mean_decimals(spans, (-width, width), level, publish)
+    rows = [
+        _mean_row(group, span, (-width, width), decimals, within=publish.within_bounds)
+        for group, span in zip(groups, spans, strict=True)
+    ]
+    return Table(decimals=decimals, count_decimals=decimals, rows=tuple(rows))
+
+
+def _spans(
+    noisy: Noisy, bounds: Bounds, level: float, publish: Publish
+) -> dict[Key, Ratio | None]:
+    """Each mean within its interval, and that within the bounds where means are held there."""
+    found: dict[Key, Ratio | None] = {}
+    ratios = _ratios(noisy, level, within=publish.within_bounds)
+    for group, ratio in zip(noisy.groups, ratios, strict=True):
+        if ratio is None:
+            found[group] = None
+            continue
+        low, middle, high = _span(ratio, bounds)
+        if publish.within_bounds:
+            low, high = max(low, bounds[0]), min(high, bounds[1])
+        found[group] = low, middle, high
+    return found
+
+
+def _between(before: Ratio | None, now: Ratio | None) -> Ratio | None:
+    if before is None or now is None:
+        return None
+    return now[0] - before[2], now[1] - before[1], now[2] - before[0]
 
 
 def _mean_half_width(width: Decimal, sigma: Sigma, level: float, size: int) -> float | None:

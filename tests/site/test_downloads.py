@@ -15,7 +15,7 @@ from release.errors import LedgerError
 from release.ledger.chain import canonical, digest
 from release.ledger.charges import alone
 from release.site import render
-from release.specs import ONE, Count
+from release.specs import ONE, Count, Publish
 from release.windows import Window
 from tests.site.examples import Book, mean_release, means, nasty, sales, shop, week, weekly
 
@@ -107,18 +107,23 @@ def test_the_odometer_counts_what_was_recorded_from_elsewhere(accountant: str) -
 SALES = render([sales()], templates=None)
 
 
+BESIDE = ",".join(
+    f"{name}{end}" for name in ("change", "running") for end in ("", "_lower", "_upper", "_status")
+)
+
+
 def header(name: str) -> str:
     return SALES[f"jobs/{name}/2026-01-05/data.csv"].decode().splitlines()[0]
 
 
 def test_a_file_has_a_column_for_each_that_it_is_grouped_by() -> None:
-    assert header("sales-by-region") == "region,category,value,lower,upper,status"
-    assert header("customers") == "group,value,lower,upper,status"
+    assert header("sales-by-region") == f"region,category,value,lower,upper,status,{BESIDE}"
+    assert header("customers") == f"group,value,lower,upper,status,{BESIDE}"
     ranks = "rank,rank_lower,rank_upper"
-    assert header("best-rated") == f"group,value,lower,upper,status,count,{ranks}"
+    assert header("best-rated") == f"group,value,lower,upper,status,count,{ranks},{BESIDE}"
     (first, *_) = strict(SALES["jobs/sales-by-region/2026-01-05/release.json"])["rows"]
     assert first["group"] == ["North", "Baking"]
-    assert first.keys() == {"group", "value", "lower", "upper", "status"}
+    assert first.keys() == {"group", "value", "lower", "upper", "status", "change", "running"}
 
 
 def test_columns_called_like_numbers_are_told_from_them() -> None:
@@ -128,7 +133,7 @@ def test_columns_called_like_numbers_are_told_from_them() -> None:
     book.publish(job, {"count": [0, 0]}, week(0))
     content = render([book.account()], templates=None)["jobs/pairs/2026-01-05/data.csv"]
     lines = list(csv.reader(io.StringIO(content.decode(), newline="")))
-    assert lines[0] == ["by_value", "by_=b", "value", "lower", "upper", "status"]
+    assert lines[0][:6] == ["by_value", "by_=b", "value", "lower", "upper", "status"]
     assert [line[:2] for line in lines[1:]] == [["'-x", "'@y"], ["z", "w"]]
 
 
@@ -140,7 +145,7 @@ def test_a_release_states_what_was_asked_for() -> None:
         {"column": "channel", "operator": "in", "value": ["web", "shop"]},
         {"column": "discount", "operator": "<", "value": 0.5},
     ]
-    assert document["publish"] == {"nonnegative": True, "within_bounds": True, "rounded": True}
+    assert document["publish"] == dict.fromkeys(Publish.model_fields, True)
     assert (document["mechanism"]["level"], document["contribution"]["max_norm"]) == (0.99, 4.5)
     assert document["mechanism"]["unit_of_step"] == {"sum": 62.5 / ONE}
 
@@ -156,8 +161,8 @@ def test_a_file_of_no_reliable_row_keeps_its_columns() -> None:
     book.release(release.model_copy(update={"table": table}), week(0))
     files = render([book.account()], templates=None)
     lines = files["jobs/category-ratings/2026-01-05/data.csv"].decode().splitlines()
-    assert lines[0] == "group,value,lower,upper,status,count"
-    assert lines[1] == "Baking,,3.85,3.95,not-reliable,"
+    assert lines[0] == f"group,value,lower,upper,status,count,{BESIDE}"
+    assert lines[1].startswith("Baking,,3.85,3.95,not-reliable,,")
     assert b"None of the 12 groups is reliable in this week" in files["index.html"]
 
 

@@ -143,11 +143,11 @@ def test_page_csv_and_json_hold_the_same_digits(folder: str) -> None:
 def test_page_and_json_state_the_same_cost(folder: str) -> None:
     page = read(SHOP[f"{folder}/index.html"])
     document = json.loads(SHOP[f"{folder}/release.json"])
-    formulas = {row["Formula"].split(":")[0]: row for row in table(page, 2)}
+    formulas = {row["Formula"].split(":")[0]: row for row in table(page, 3)}
     for part, column in (("release", "This release"), ("account_to_date", "To date")):
         shown = {name: float(row[column]) for name, row in formulas.items()}
         assert shown == document["odometer"][part]["epsilon"]
-    totals = {row["Total"]: row for row in table(page, 1)}
+    totals = {row["Total"]: row for row in table(page, 2)}
     for total, sigma in document["mechanism"]["sigma"].items():
         assert int(totals[total]["σ, steps"].replace(",", "")) == sigma
         in_units = sigma * document["mechanism"]["unit_of_step"][total]

@@ -99,15 +99,19 @@ SUM, UNITS, BEST = (
         (SUM, "Rows that count those in which channel is one of web, shop and discount is below"),
         (SUM, "0 to 62.5 of the column amount"),
         (SUM, "Intervals 99 % over all releases"),
-        (SUM, ("no sum is shown below 0; no digit is shown that is all noise nonnegative is on, "
-              "rounded is on; free of cost")),
+        (SUM, "no sum is shown below 0; no digit is shown that is all noise; changes since the"),
+        (SUM, ("sums so far are shown nonnegative is on, rounded is on, change is on, running is "
+              "on; free of cost")),
+        (SUM, ("The change since week 2026-W02, and the sum over the 2 weeks since 2026-W02, "
+              "this one among them.")),
         (SUM, "divided by 62.5, so that each row adds at most 1 to a total"),
         (SUM, "A negative noisy sum counts as 0, which no exact one is below."),
         (UNITS, "Estimated highest count of customers: High Street, about 288.6076193"),
         (UNITS, "Estimated count of customers by shop, week 2026-W03."),
         (UNITS, "How many customers have a row in each group, however many rows they have there."),
         (UNITS, ("counts that the noise took below 0 are shown so; digits are shown also where "
-                "they are all noise nonnegative is off, rounded is off;")),
+                "they are all noise; changes since the week before are shown; sums so far are "
+                "shown nonnegative is off, rounded is off,")),
         (UNITS, "noise intervals at 95 %"),
         (BEST, "Estimated first: Textiles, with a mean of about 4.17 (cannot be told apart from"),
         (BEST, "Dots are the estimates, lines their noise intervals at 80 %"),
