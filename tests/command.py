@@ -8,7 +8,6 @@ are forked from a server that has imported the slow libraries already, which mak
 from __future__ import annotations
 
 import json
-import multiprocessing
 import os
 import resource
 import sys
@@ -17,7 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-SLOW_IMPORTS = ["release.cli.documents", "ibis.backends.duckdb", "pyarrow", "jinja2"]
+from tests.processes import PROCESSES
+
 PATIENCE = 120
 
 
@@ -37,11 +37,9 @@ class Done:
 
 def dp_release(folder: Path, *arguments: str, largest_file: int | None = None) -> Done:
     """Runs the command in ``folder``; no file may grow past ``largest_file`` bytes."""
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(SLOW_IMPORTS)
     with tempfile.TemporaryDirectory() as streams:
         out, err = Path(streams, "out"), Path(streams, "err")
-        process = context.Process(
+        process = PROCESSES.Process(
             target=_command, args=(folder, arguments, out, err, largest_file)
         )
         process.start()

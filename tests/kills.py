@@ -23,9 +23,10 @@ from pathlib import Path
 
 from release import site
 from release.project import open_project
-from tests.ledger.examples import PROCESSES, check_intact
+from tests.ledger.examples import check_intact
 from tests.ledger.places import Place, PostgreSQL, Rows
 from tests.ledger.shops import after, tree
+from tests.processes import PROCESSES
 from tests.projects import leaderboard_job, mean_job, write_project
 
 WEEKS = 3

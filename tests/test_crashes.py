@@ -33,7 +33,6 @@ from release.windows import Window
 from tests.kills import plainly_shown
 from tests.ledger.examples import (
     NOW,
-    PROCESSES,
     check_intact,
     exact,
     job,
@@ -45,6 +44,7 @@ from tests.ledger.examples import (
 )
 from tests.ledger.places import Place, Rows, SQLite
 from tests.ledger.shops import after, shop, tree
+from tests.processes import PROCESSES
 
 Step = Callable[..., None]
 FILE_EVENTS = {"open", "os.mkdir", "os.rename", "os.remove", "os.rmdir", "os.link"}

@@ -27,7 +27,6 @@ from release.windows import Window
 from tests.kills import Attempt, command, forked, killed_until_done, length, moments
 from tests.ledger.examples import (
     NOW,
-    PROCESSES,
     check_intact,
     exact,
     funded,
@@ -39,6 +38,7 @@ from tests.ledger.examples import (
 from tests.ledger.places import Place, PostgreSQL
 from tests.ledger.test_concurrency import together
 from tests.postgresql import Server, binaries
+from tests.processes import PROCESSES
 
 # ----------------------------------------------------------------------------- a killed process
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import multiprocessing
 from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
@@ -40,11 +39,6 @@ ABOUT = About(
     approved_by=None,
     reason=None,
 )
-
-# Children are forked from a server that has imported all this and has no threads, so that
-# one more process costs milliseconds and inherits nothing from the tests around it.
-PROCESSES = multiprocessing.get_context("forkserver")
-PROCESSES.set_forkserver_preload(["pytest", "tests.ledger.warm"])
 
 
 def terms(account: str = "shop", cap: int = CAP) -> Terms:

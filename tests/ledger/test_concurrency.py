@@ -18,7 +18,6 @@ from release.project import open_project
 from tests.ledger.examples import (
     ABOUT,
     NOW,
-    PROCESSES,
     check_intact,
     job,
     opened,
@@ -28,6 +27,7 @@ from tests.ledger.examples import (
 )
 from tests.ledger.places import Place
 from tests.ledger.shops import after, shop, tree
+from tests.processes import PROCESSES
 
 RACERS = 16
 ROUNDS = 50

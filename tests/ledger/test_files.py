@@ -14,7 +14,6 @@ from release.ledger.store import Ledger
 from tests.ledger.examples import (
     ABOUT,
     NOW,
-    PROCESSES,
     USES,
     check_intact,
     opened,
@@ -23,6 +22,7 @@ from tests.ledger.examples import (
     week,
 )
 from tests.ledger.places import SQLite
+from tests.processes import PROCESSES
 
 NAMES = [
     "a b",

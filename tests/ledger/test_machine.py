@@ -35,7 +35,6 @@ from release.windows import Window
 from tests.ledger.examples import (
     ABOUT,
     NOW,
-    PROCESSES,
     check_intact,
     exact,
     funded,
@@ -46,6 +45,7 @@ from tests.ledger.examples import (
     worth,
 )
 from tests.ledger.places import Place
+from tests.processes import PROCESSES
 
 CAP = 1000
 DELTA_CAP = 3

@@ -31,10 +31,11 @@ from release.ledger.store import Ledger
 from release.pipeline import plan, settle
 from release.windows import Window
 from tests.command import dp_release
-from tests.ledger.examples import NOW, PROCESSES, funded, opened, still
+from tests.ledger.examples import NOW, funded, opened, still
 from tests.ledger.examples import sealed as hash_of
 from tests.ledger.places import Place, SQLite, on_postgresql
 from tests.ledger.shops import shop, tree
+from tests.processes import PROCESSES
 from tests.test_crashes import deaths, killer
 
 GOLDEN = Path(__file__).parent / "golden"
