@@ -455,7 +455,7 @@ class Project:
         errors: dict[str, SourceError] = {}
         readable: set[str] = set()
         for job in self.files.jobs:
-            if self.ledger.terms(job.dataset) is not None:
+            if job.dataset in readable or self.ledger.terms(job.dataset) is not None:
                 continue
             try:
                 with self._rows(job):
