@@ -29,17 +29,15 @@ from tests.site.examples import (
     SOFTWARE,
     Book,
     doubled,
-    eventful,
     mean_release,
     means,
-    overdrawn,
     shop,
     week,
 )
 from tests.site.reading import Element, read, table
+from tests.site.rendered import AFTERWARDS, EVENTFUL, OVERDRAWN
 
-EVENTFUL, OVERDRAWN = eventful(), overdrawn()
-FILES = render([EVENTFUL, OVERDRAWN], templates=None)
+FILES = AFTERWARDS
 CORRECTED = "jobs/top-products/2026-01-05"
 SHOWED = "a correction on 2026-04-01 (entry 5) showed that more was spent than the budget allows"
 MEAN = "category-ratings"

@@ -17,9 +17,10 @@ from release.ledger.charges import alone
 from release.site import render
 from release.specs import ONE, Count, Publish
 from release.windows import Window
-from tests.site.examples import Book, mean_release, means, nasty, sales, shop, week, weekly
+from tests.site.examples import Book, mean_release, means, shop, week, weekly
+from tests.site.rendered import HOSTILE, SALES, SHOP
 
-FILES = {**render([shop()], templates=None), **render([nasty()], templates=None)}
+FILES = {**SHOP, **HOSTILE}
 
 
 def strict(content: bytes) -> Any:
@@ -102,9 +103,6 @@ def test_the_odometer_counts_what_was_recorded_from_elsewhere(accountant: str) -
     # Laplace noise is no Gaussian noise, so no formula for that alone covers both.
     assert shown["account_to_date"]["epsilon"]["gdp"] is None
     assert shown["release"]["epsilon"]["gdp"] is not None
-
-
-SALES = render([sales()], templates=None)
 
 
 BESIDE = ",".join(

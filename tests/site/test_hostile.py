@@ -11,10 +11,11 @@ import pytest
 
 from release.site import render
 from release.specs import Condition, Sum
-from tests.site.examples import NASTY, Book, mean_release, means, nasty, week, weekly
+from tests.site.examples import NASTY, Book, mean_release, means, week, weekly
 from tests.site.reading import read
+from tests.site.rendered import HOSTILE
 
-FILES = render([nasty()], templates=None)
+FILES = HOSTILE
 FOLDERS = [name.removesuffix("/data.csv") for name in FILES if name.endswith("data.csv")]
 
 

@@ -20,25 +20,20 @@ from release.site import render
 from release.windows import Window
 from tests.site.examples import (
     Book,
-    eventful,
     mean_release,
     means,
     nasty,
-    overdrawn,
     shop,
     week,
 )
 from tests.site.reading import Element, read, table
-from tests.site.rendered import BOARD, MEAN, SALES, SHOP, cells, words
+from tests.site.rendered import AFTERWARDS, BOARD, HOSTILE, MEAN, SALES, SHOP, cells, words
 
 FILES = {
     **{f"sales/{name}": each for name, each in SALES.items()},
     **SHOP,
-    **{f"nasty/{name}": each for name, each in render([nasty()], templates=None).items()},
-    **{
-        f"eventful/{name}": each
-        for name, each in render([eventful(), overdrawn()], templates=None).items()
-    },
+    **{f"nasty/{name}": each for name, each in HOSTILE.items()},
+    **{f"eventful/{name}": each for name, each in AFTERWARDS.items()},
 }
 PAGES = sorted(name for name in FILES if name.endswith(".html"))
 
