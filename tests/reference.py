@@ -82,8 +82,10 @@ def vectors(rows: Iterable[Row], asked: Asked) -> dict[str | int, Vector]:
 def vector(unit: str | int, rows: Iterable[Row], asked: Asked) -> Vector:
     """What one unit adds to each total of each group."""
     terms: dict[Group, list[int]] = defaultdict(list)
+    # Looked up once a unit: thousands of groups take as long to hash as all else of a row.
+    known = None if asked.groups is None else spellings(asked.groups)
     for row in rows:
-        group = named(row.key) if asked.groups is None else place(row.key, asked.groups)
+        group = named(row.key) if known is None else place(row.key, known)
         if group is None or row.time is None or not asked.start <= row.time < asked.end:
             continue
         if not all(passes(row.marks[column], sign, than) for column, sign, than in asked.where):
@@ -137,9 +139,11 @@ def same(found: Any, than: Any) -> bool:
     return bool(found == than if isinstance(than, bool) else float(found) == float(than))
 
 
-def place(key: str | tuple[str | None, ...] | None, groups: tuple[Key, ...]) -> int | None:
+def place(
+    key: str | tuple[str | None, ...] | None, known: Mapping[tuple[str, ...], int]
+) -> int | None:
     """Which listed group a key names: as it is written, in NFC or in NFD, and in no other way."""
-    return spellings(groups).get(trimmed(key))
+    return known.get(trimmed(key))
 
 
 def named(key: str | tuple[str | None, ...] | None) -> tuple[str, ...] | None:
