@@ -175,11 +175,14 @@ def visible(folder: Path) -> dict[str, bytes]:
 
 
 def killed_until_done(
-    place: Place, attempt: Attempt, drawn: Iterator[float]
+    place: Place, attempt: Attempt, drawn: Iterator[float], most: int = MOST_KILLS
 ) -> list[tuple[int, int]]:
-    """A round: of each run that was killed, how many entries it found and how many it left."""
+    """A round: of each run that was killed, how many entries it found and how many it left.
+
+    After ``most`` kills, and never more than MOST_KILLS, a run is left alone.
+    """
     folder, before, kills = prepared(place), State(), []
-    for moment in (*islice(drawn, MOST_KILLS), None):
+    for moment in (*islice(drawn, min(most, MOST_KILLS)), None):
         done = attempt(folder, moment)
         after = state(place)
         after.check_follows(before)

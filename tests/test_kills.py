@@ -48,7 +48,7 @@ def test_a_run_is_killed_at_random_moments(place: Place, attempt: Attempt, least
     kills: list[tuple[int, int]] = []
     drawn = moments(length(place, attempt))
     while len(kills) < least:
-        kills += killed_until_done(place, attempt, drawn)
+        kills += killed_until_done(place, attempt, drawn, most=least - len(kills))
     if attempt is forked:
         # On a fresh ledger 37 % of the kills were seen to come before the first commit, 55 %
         # between the first and the last, and 8 % after it, among the pages; of all kills 61 %
