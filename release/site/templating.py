@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import base64
 import hashlib
+from functools import cache
 from pathlib import Path
 from types import TracebackType
 
 import jinja2
+from jinja2.bccache import Bucket
 
 from release import shipped
 from release.errors import ConfigError, Fault
@@ -18,6 +20,28 @@ from release.site.contexts import AnyPage
 
 ALLOWED = "a template is UTF-8 Jinja2 and names only what its page's context holds"
 STYLE = "style.css"
+
+
+class Compiled(jinja2.BytecodeCache):
+    """Compiled templates in memory: Jinja holds each to the text that it was compiled from."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, bytes] = {}
+
+    def load_bytecode(self, bucket: Bucket) -> None:
+        """Gives the template's code, if it was compiled before."""
+        if bucket.key in self._known:
+            bucket.bytecode_from_string(self._known[bucket.key])
+
+    def dump_bytecode(self, bucket: Bucket) -> None:
+        """Keeps the code of a template that was just compiled."""
+        self._known[bucket.key] = bucket.bytecode_to_string()
+
+
+@cache
+def compiled() -> Compiled:
+    """What this process has compiled; to compile the shipped pages is half the work of a site."""
+    return Compiled()
 
 
 class Templates:
@@ -31,6 +55,7 @@ class Templates:
         self._loader = jinja2.ChoiceLoader(loaders)
         self._environment = jinja2.Environment(
             loader=self._loader,
+            bytecode_cache=compiled(),
             autoescape=True,
             undefined=jinja2.StrictUndefined,
             auto_reload=False,
