@@ -13,6 +13,7 @@ from release.errors import ConfigError, Fault
 from release.ledger.records import Terms
 from release.ledger.store import Ledger
 from release.pipeline import Plan, plan
+from release.planning import thresholds_paid_for
 from release.specs import Dataset, Job
 
 
@@ -66,10 +67,13 @@ def agreed_plans(files: Files, terms: Mapping[str, Terms]) -> dict[str, Plan]:
     return plans
 
 
-def doubts(files: Files, plans: Mapping[str, Plan], ledger: Ledger) -> Iterator[str]:
+def doubts(
+    files: Files, terms: Mapping[str, Terms], plans: Mapping[str, Plan], ledger: Ledger
+) -> Iterator[str]:
     """What is allowed but deserves a second look."""
     for name, one in plans.items():
         yield from _unequal(one)
+        yield from _stopped_by_thresholds(one, terms[one.account])
         yield from _of_unknown_origin(one.job)
         yield from _differs(one.job, ledger.last_job(one.account, name))
     for dataset in files.datasets.values():
@@ -155,6 +159,17 @@ def _unequal(one: Plan) -> Iterator[str]:
         yield (
             f"{JOBS_FOLDER}/{one.job.name}.toml: noise.releases: {fit} releases fit and not "
             f"{count}, since the share is only {one.job_cap} units of 1e-12"
+        )
+
+
+def _stopped_by_thresholds(one: Plan, terms: Terms) -> Iterator[str]:
+    thresholds = thresholds_paid_for(one, terms)
+    fit = admissible_releases(one.job_cap, one.charge.units)
+    if thresholds is not None and thresholds < fit:
+        yield (
+            f"{JOBS_FOLDER}/{one.job.name}.toml: noise.delta0: the job's share of δ for "
+            f"thresholds pays for {thresholds} releases, its share of ρ for {fit}; what it takes "
+            "beyond, other jobs are without"
         )
 
 

@@ -53,6 +53,8 @@ SLACK = Fraction(1, 10**9)
 # A unit with this many rows in one group, or more, is left out of it: the divisions below are
 # exact in double precision only while every dividend is below 2^53.
 MOST_ROWS = 2**32
+# Of a discovered group, in characters: what a release takes up must not hang on one row's text.
+LONGEST_NAME = 1000
 
 
 def sensitivity(contribution: Contribution) -> int:
@@ -100,6 +102,7 @@ def totals(
         table = rows.within(window)
         if groups is None:
             keys = [name for name in table.columns if is_key_column(name)]
+            table = table.filter(*(table[key].length() <= LONGEST_NAME for key in keys))
         else:
             table, keys = _listed(table, rows.listing(_spellings(groups))), ["dp_group"]
         per_group = _per_unit_and_group(table, keys, contribution.max_rows_per_group, scale)

@@ -148,11 +148,11 @@ def _with_threshold(mechanism: GaussianMechanism, job: Job, terms: Terms) -> Gau
     else:
         set_aside = share_cap(terms.delta_cap, job.noise.share)
         units = set_aside // (job.noise.releases or 1)
-    if not 1 <= units <= terms.delta_cap:
+    if not 1 <= units <= share_cap(terms.delta_cap, job.noise.share):
         raise _fault(
             job,
-            "the δ that one release spends on its threshold is 0, or more than all that the "
-            "account has set aside",
+            "the δ that one release spends on its threshold is 0, or more than the job's share "
+            "of what the account has set aside",
             "must be fewer `releases`, another `delta0`, or an account that was opened with more "
             "`threshold_share`",
         )

@@ -88,7 +88,7 @@ def timeline(
 
 def for_releases(job: Job, terms: Terms, releases: int) -> Plan:
     """The job as if its share were sized for so many releases."""
-    noise = job.noise.model_copy(update={"releases": releases, "rho": None})
+    noise = job.noise.model_copy(update={"releases": releases, "rho": None, "delta0": None})
     return plan(job.model_copy(update={"noise": noise}), terms)
 
 
@@ -97,6 +97,7 @@ def for_half_width(job: Job, terms: Terms, half_width: float, size: int) -> Plan
 
     Raises UsageError where the whole of the job's share is too little for it.
     """
+    plan(job, terms)  # what is wrong with it at its own cost is no matter of the noise
     low, high = LEAST_CHARGE - 1, share_cap(terms.cap, job.noise.share)
 
     def reaches(units: int) -> bool:
@@ -131,7 +132,16 @@ def reach(one: Plan, terms: Terms) -> dict[str, int]:
     ``zcdp`` is the textbook's formula, for comparison.
     """
     budget, share = terms.budget, one.job.noise.share
-    return accounting.reach(rho_units(one, terms), budget.epsilon, budget.delta, share)
+    found = accounting.reach(rho_units(one, terms), budget.epsilon, budget.delta, share)
+    thresholds = thresholds_paid_for(one, terms)
+    return {name: min(fit, thresholds or fit) for name, fit in found.items()}
+
+
+def thresholds_paid_for(one: Plan, terms: Terms) -> int | None:
+    """How many releases the job's share of δ_T pays for; None where they have no threshold."""
+    if one.charge.delta0 == 0:
+        return None
+    return share_cap(terms.delta_cap, one.job.noise.share) // one.charge.delta0
 
 
 def smallest_reliable(one: Plan) -> int | None:

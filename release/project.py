@@ -126,7 +126,9 @@ class Project:
             f"{entry.charged_at:%Y-%m-%d}, so nothing of it is due: {entry.body['reason']}"
             for name, entry in self.halted(self.files.jobs).items()
         )
-        return [*agreement.doubts(self.files, self.plans(), self.ledger), *halts]
+        terms = self.terms()
+        plans = agreement.agreed_plans(self.files, terms)
+        return [*agreement.doubts(self.files, terms, plans, self.ledger), *halts]
 
     def _check_dataset(self, name: str) -> None:
         if name not in self.files.datasets:

@@ -147,8 +147,8 @@ def place(
 
 
 def named(key: str | tuple[str | None, ...] | None) -> tuple[str, ...] | None:
-    """The discovered group that a key names: itself, if it has a text in each column."""
-    return trimmed(key) if all(trimmed(key)) else None
+    """The discovered group that a key names: itself, if it has a text of some length in each."""
+    return trimmed(key) if all(0 < len(part) <= 1000 for part in trimmed(key)) else None
 
 
 def trimmed(key: str | tuple[str | None, ...] | None) -> tuple[str, ...]:

@@ -24,9 +24,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from release import planning
 from release.accounting import DELTA_UNITS, RHO_UNITS, Charge, delta_charge
 from release.bounding import Totals, alone, totals
-from release.errors import ConfigError
+from release.errors import ConfigError, LedgerError
 from release.ledger.chain import canonical
 from release.ledger.records import Release, Terms
 from release.mechanisms import GaussianMechanism, Threshold, affordable, threshold
@@ -258,6 +259,16 @@ def test_a_unit_moves_discovered_totals_by_its_own_vector(
         assert len({group for _, group in vector}) <= contribution.groups_seen
 
 
+def test_rows_of_names_beyond_all_sense_are_left_out(tmp_path: Path) -> None:
+    rows = [Row("u", "é" * size, START) for size in (999, 1000, 1001)]
+    rows += [Row("v", ("a", "b" * size), START) for size in (1000, 1001)]
+    most = Contribution(max_groups=5, max_rows_per_group=5)
+    found = by_engine(tmp_path, rows[:3], 1, most, None)
+    assert sorted(len(group[0]) for _, group in found) == [999, 1000]
+    found = by_engine(tmp_path, rows[3:], 2, most, None)
+    assert [len(group[1]) for _, group in found] == [1000]
+
+
 # -------------------------------------------------------------------------------------- a release
 
 EVEN = ("a", "b", "c", "d", "e")
@@ -338,9 +349,72 @@ def test_a_release_pays_for_its_threshold() -> None:
     assert fixed.charge == Charge(RHO_UNITS // 100, 2 * 10**10)
 
 
+@pytest.mark.parametrize("kind", ["count", "sum", "mean", "board"])
+@pytest.mark.parametrize(
+    "most",
+    [
+        Contribution(max_groups=2, max_rows_per_group=1),
+        Contribution(max_groups=3, max_rows_per_group=1, max_groups_seen=400),
+        Contribution(max_groups=3, max_rows_per_group=4, max_norm=Decimal(5)),
+        Contribution(max_groups=4, max_rows_per_group=5, bounding="sample"),
+    ],
+    ids=repr,
+)
+def test_a_plan_has_the_threshold_of_its_own_noise_and_bounds(
+    kind: str, most: Contribution
+) -> None:
+    """The probability that lone groups appear is as great as its δ₀ allows, and no greater."""
+    asked = planned(kinds()[kind]).job.model_copy(update={"contribution": most})
+    mechanism = plan(asked, funded("gdp", "3", threshold_share="0.2")).mechanism
+    assert mechanism.threshold is not None
+    sigma = mechanism.sigma["count"]
+    with mpmath.workdps(40):
+        worst = max(
+            appears_alone(mechanism.threshold.tau, most, sigma, t)
+            for t in range(1, most.groups_seen + 1)
+        )
+        assert 0.99999 < worst / mechanism.threshold.delta0 <= 1
+
+
+def test_a_board_is_told_which_of_its_groups_have_just_appeared() -> None:
+    one = planned(kinds("discover-new")["board"])
+    counts = [9000 * ONE, 6000 * ONE, 3000 * ONE]
+    exact = Totals(["new", "known", "other"], {"count": counts})
+    ranges = {
+        row.group: (row.rank_lower, row.rank_upper)
+        for row in one.published(exact, still, {"known", "other"}).table.rows
+    }
+    assert ranges == {"new": (1, 3), "known": (1, 2), "other": (2, 3)}
+    fresh = one.published(exact, still)
+    assert [(row.rank_lower, row.rank_upper) for row in fresh.table.rows] == [
+        (1, 1),
+        (2, 2),
+        (3, 3),
+    ]
+
+
+def test_a_plan_counts_the_releases_that_its_thresholds_allow() -> None:
+    terms = funded("gdp", "3", threshold_share="0.2")
+    costly = plan(planned(rho=Decimal("0.0001"), delta0=Decimal("1e-7")).job, terms)
+    assert set(planning.reach(costly, terms).values()) == {2}
+    assert planning.thresholds_paid_for(costly, terms) == 2
+    cut = planning.for_releases(costly.job, terms, 50)
+    assert min(planning.reach(cut, terms).values()) <= 50
+    assert planning.thresholds_paid_for(cut, terms) == 50
+    listed = plan(planned(Count(by="g", groups=("a",))).job, terms)
+    assert planning.thresholds_paid_for(listed, terms) is None
+
+
+def test_a_plan_for_a_width_says_what_is_wrong_with_the_job_itself() -> None:
+    asked = planned().job
+    with pytest.raises(ConfigError, match="threshold"):
+        planning.for_half_width(asked, funded("gdp", "3"), 10.0, 100)
+
+
 @pytest.mark.parametrize(
     ("noise", "share"),
     [
+        ({"rho": Decimal("0.01"), "delta0": Decimal("3e-8"), "share": Decimal("0.1")}, "0.2"),
         ({"rho": Decimal("0.01"), "delta0": Decimal("3e-7")}, "0.2"),
         ({"releases": 10**9}, "0.000000000001"),
         ({"releases": 2}, "0"),
@@ -492,6 +566,18 @@ def test_what_another_run_has_published_meanwhile_is_known(place: Place) -> None
         (account,) = ledger.accounts()
         assert done.entry is not None
         assert account.releases[done.entry.seq].groups == ("milk", "tea")
+
+
+def test_an_edited_result_makes_nothing_known(place: Place) -> None:
+    ledger, terms = new(place)
+    one = plan(planned(kinds("discover-new")["count"], releases=9).job, terms)
+    with closing(ledger):
+        assert settled(ledger, one, 0, {"tea": 1000}) is not None
+        place.lift_rules()
+        place.sql("UPDATE releases SET content = replace(content, 'tea', 'rare')")
+        exact = Totals(["rare"], {"count": [ONE]})
+        with pytest.raises(LedgerError, match="edited"):
+            settle(ledger, one, week(1), lambda *_: exact, sampler=still, now=NOW)
 
 
 def test_a_window_whose_threshold_does_not_fit_is_refused(place: Place) -> None:

@@ -28,6 +28,7 @@ from release.accounting import Event, composed
 from release.errors import LedgerError
 from release.ledger import schema
 from release.ledger.chain import GENESIS, Line, digest, entry_hash, line_hash
+from release.ledger.kinds import Released
 from release.ledger.records import (
     DECISIONS,
     About,
@@ -111,7 +112,12 @@ _last_release = (
     .scalar_subquery()
 )
 RELEASED = (
-    select(_releases.content)
+    select(_releases.seq, _releases.content, _entries.body)
+    .join_from(
+        schema.releases,
+        schema.entries,
+        (_entries.account == _releases.account) & (_entries.seq == _releases.seq),
+    )
     .where(_releases.account == bindparam("account"), _releases.job == bindparam("job"))
     .order_by(_releases.seq.desc())
     .execution_options(yield_per=1)  # most often the first is all that is needed
@@ -284,7 +290,9 @@ def published_groups(connection: Connection, account: str, job: Job) -> frozense
     found: set[Key] = set()
     of_job = {"account": account, "job": job.name}
     with closing(connection.execute(RELEASED, of_job)) as contents:
-        for content in contents.scalars():
+        for seq, content, body in contents:
+            if Released.model_validate_json(body).release_sha256 != digest(content):
+                raise _result_edited(account, seq)
             release = Release.model_validate_json(content)
             asked = release.job.statistic
             if asked.by != job.statistic.by:
@@ -314,10 +322,7 @@ def account(connection: Connection, name: str) -> Account:
     contents = dict(map(tuple, connection.execute(CONTENTS, of_account)))
     for entry in record:
         if entry.kind == "release" and _digest(contents, entry) != entry.body["release_sha256"]:
-            raise LedgerError(
-                f"the result of entry {entry.seq} of account {name!r} was edited or is missing",
-                hint="`dp-release ledger verify` names everything that is wrong.",
-            )
+            raise _result_edited(name, entry.seq)
     return Account(
         terms=Terms.model_validate(record[0].body),
         about=about(connection, name),
@@ -336,6 +341,13 @@ def _intact(entry: Entry) -> Entry:
     if entry.hash != entry_hash(entry):
         raise _edited(entry.account, entry.seq)
     return entry
+
+
+def _result_edited(account: str, seq: int) -> LedgerError:
+    return LedgerError(
+        f"the result of entry {seq} of account {account!r} was edited or is missing",
+        hint="`dp-release ledger verify` names everything that is wrong.",
+    )
 
 
 def _edited(account: str, seq: int) -> LedgerError:
