@@ -23,7 +23,7 @@ from scipy.stats import binom, norm, studentized_range
 from release.mechanisms import GaussianMechanism
 from release.specs import ONE, Leaderboard, Mean, Publish
 from release.statistics import STATISTICS, Noisy, Row, Table
-from release.statistics.intervals import _greatest_difference, _root, fieller, rank_ranges
+from release.statistics.intervals import _greatest_difference, fieller, rank_ranges
 from tests.simulation import RELEASES, covers, expected, names, printed, sampler
 
 LEVEL = 0.95
@@ -135,12 +135,6 @@ def test_fieller_is_the_two_tangents_to_a_circle(
         for found, end in zip(ratio[::2], ends, strict=True):
             assert abs(mpmath.mpf(found.numerator) / found.denominator - end) <= slack
     assert ratio[0] < ratio[1] == Fraction(total, count) < ratio[2]
-
-
-@given(st.fractions(min_value=0, max_value=2**300))
-def test_a_root_is_rounded_up_by_less_than_its_last_place(square: Fraction) -> None:
-    root = _root(square)
-    assert (root - Fraction(1, square.denominator)) ** 2 <= square < root**2
 
 
 @pytest.mark.parametrize("count", [3600, 4000, 10**5])

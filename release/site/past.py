@@ -25,7 +25,7 @@ class Past:
 
     ``windows`` of ``possible`` were released from ``first`` up to this one. ``before`` is the
     release of the window right before it, if that was released and asked for the same, and
-    ``broken`` the last one that asked for something else, if the line begins after it.
+    ``broken`` the last one that did not, or was of another calendar, if the line begins after it.
     """
 
     of: Published
@@ -115,7 +115,8 @@ def _asked(of: Published) -> Any:
     """What must be the same for two numbers to be of one thing."""
     job = of.release.job
     spec = job.statistic.model_dump(include={"kind", "of", "by", "value", "bounds", "where"})
-    return spec, job.contribution.model_dump(exclude={"origin"})
+    rows = of.account.terms.unit, of.about.time, of.release.mechanism.lattice_bits
+    return spec, job.contribution.model_dump(exclude={"origin"}), rows
 
 
 def _by_group(table: Table | None) -> Mapping[Key, SpanView]:

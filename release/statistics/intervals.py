@@ -48,22 +48,25 @@ def fieller(
     estimate lies in [-1, 1] too. Without ``within`` S stays where it is.
     """
     a, b = sigma["count"], sigma["sum"]
-    z = quantile(level) + Fraction(1 / (math.sqrt(2) * min(a, b)))
-    spare = count * count - z * z * a * a
-    if count <= 0 or spare < 4 * z * z * b * b:
+    # z² is square/parts; all is multiplied by parts, so that it stays in whole numbers.
+    square, parts = _widened(level, min(a, b))
+    spare = parts * count * count - square * a * a
+    if count <= 0 or spare < 4 * square * b * b:
         return None
     if within:
         total = min(max(total, -count), count)
     # The roots of (C² - z²·σ_c²)·t² - 2·C·S·t + (S² - z²·σ_s²) = 0, by their discriminant.
-    reach = _root(z * z * (b * b * spare + a * a * total * total))
-    centre = count * total
-    return (centre - reach) / spare, Fraction(total, count), (centre + reach) / spare
+    reach = math.isqrt(square * (b * b * spare + parts * a * a * total * total)) + 1
+    centre = parts * count * total
+    ends = Fraction(centre - reach, spare), Fraction(centre + reach, spare)
+    return ends[0], Fraction(total, count), ends[1]
 
 
-def _root(square: Fraction) -> Fraction:
-    """A square root, rounded up."""
-    size = square.numerator * square.denominator
-    return Fraction(math.isqrt(size) + 1, square.denominator)
+@lru_cache(maxsize=256)
+def _widened(level: float, least: int) -> tuple[int, int]:
+    """z² as a quotient, z being raised so that it also covers the rounding of the noise."""
+    z = quantile(level) + Fraction(1 / (math.sqrt(2) * least))
+    return z.numerator**2, z.denominator**2
 
 
 def sidak(level: float, count: int) -> float:

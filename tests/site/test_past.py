@@ -100,7 +100,7 @@ def test_what_asks_for_something_else_begins_a_new_line(other: Job) -> None:
     assert past[2].broken is not None
     assert (past[2].broken.window, past[2].before, past[3].first) == (week(1), None, week(2))
     page, _, _ = texts(account, 2)
-    assert "something else was asked until week 2026-W03" in page
+    assert "what was released for week 2026-W03, the last before, was asked for in" in page
     assert "Change</th>" not in page
 
 
