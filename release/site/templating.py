@@ -10,6 +10,7 @@ import hashlib
 from functools import cache
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
 import jinja2
 from jinja2.bccache import Bucket
@@ -20,6 +21,13 @@ from release.site.contexts import AnyPage
 
 ALLOWED = "a template is UTF-8 Jinja2 and names only what its page's context holds"
 STYLE = "style.css"
+CONTROLS = dict.fromkeys({*range(32), *range(0x7F, 0xA0)} - {*b"\t\n\r"}, "\ufffd")
+"""What no page may hold, whatever stands in a name: shown as the sign for what cannot be shown."""
+
+
+def _printable(value: Any) -> Any:
+    """Any text but markup, which is made of texts that came through here."""
+    return value.translate(CONTROLS) if type(value) is str else value
 
 
 class Compiled(jinja2.BytecodeCache):
@@ -58,6 +66,7 @@ class Templates:
             bytecode_cache=compiled(),
             autoescape=True,
             undefined=jinja2.StrictUndefined,
+            finalize=_printable,
             auto_reload=False,
             trim_blocks=True,
             lstrip_blocks=True,

@@ -94,3 +94,19 @@ def test_columns_and_conditions_come_out_as_text_too() -> None:
 def test_no_file_is_named_after_a_group() -> None:
     assert all(set(name) <= set("abcdefghijklmnopqrstuvwxyz0123456789-./") for name in FILES)
     assert not any(".." in name or name.startswith("/") for name in FILES)
+
+
+def test_no_page_holds_what_no_page_may_hold() -> None:
+    names = ("a\0b", "c\x1bd", "e\x85f", "g\th", "i\nj")
+    book, job = Book(), means(names)
+    book.release(mean_release(job, 0), week(0))
+    book.release(mean_release(job, 1), week(1))
+    files = render([book.account()], templates=None)
+    for name, content in files.items():
+        if name.endswith(".html"):
+            held = set(content.decode()) & {chr(code) for code in (*range(32), *range(127, 160))}
+            assert held <= {"\n", "\t"}
+    page = read(files["jobs/category-ratings/2026-01-12/index.html"])
+    assert "a\ufffdb" in page.text()
+    document = json.loads(files["jobs/category-ratings/2026-01-12/release.json"])
+    assert [row["group"] for row in document["rows"]] == list(names)
