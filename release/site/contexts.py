@@ -457,6 +457,8 @@ class PastView:
     possible: int
     broken: WindowView | None
     rows: tuple[BesideView, ...]
+    lacking: bool
+    """Whether one of the releases is without one of the rows."""
 
 
 @dataclass(frozen=True)

@@ -149,4 +149,5 @@ def view(past: Past, shown: int) -> PastView | None:
         possible=past.possible,
         broken=None if broken is None else views.window(broken.window),
         rows=tuple(spans[:shown]) if change or running else (),
+        lacking=any(ABSENT in (each.change, each.running) for each in spans[:shown]),
     )

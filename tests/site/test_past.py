@@ -115,6 +115,7 @@ def test_an_origin_a_share_or_a_list_may_change() -> None:
     assert [row["running"] != "" for row in rows] == [True, True, True, False]
     assert document["rows"][3]["running"]["status"] == "not-available"
     assert page.count('<abbr class="mark" title="not available">[x]</abbr>') == 6
+    assert "[x]</strong> not available" in page
 
 
 def test_rows_are_matched_by_their_names() -> None:
@@ -153,6 +154,7 @@ def test_a_first_release_says_nothing_beside_others() -> None:
 
 def test_a_sum_of_units_is_not_said_to_be_of_different_ones() -> None:
     page, _, _ = texts(book((0, counts()), (1, counts())), 1)
+    assert "[x]</strong> not available" not in page
     assert "so the sum is not the number of different" in page
 
 
