@@ -134,7 +134,9 @@ def reach(one: Plan, terms: Terms) -> dict[str, int]:
     budget, share = terms.budget, one.job.noise.share
     found = accounting.reach(rho_units(one, terms), budget.epsilon, budget.delta, share)
     thresholds = thresholds_paid_for(one, terms)
-    return {name: min(fit, thresholds or fit) for name, fit in found.items()}
+    if thresholds is None:
+        return found
+    return {name: min(fit, thresholds) for name, fit in found.items()}
 
 
 def thresholds_paid_for(one: Plan, terms: Terms) -> int | None:

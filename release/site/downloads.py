@@ -52,7 +52,7 @@ def data_csv(of: Published, past: Past) -> bytes:
     text = io.StringIO()
     writer = csv.writer(text)
     writer.writerow([*map(_harmless, names), *numbers])
-    for row, (_, *spans) in zip(of.rows, past.spans(), strict=True):
+    for row, spans in zip(of.rows, past.spans, strict=True):
         cells = _cells(row) | _beside_cells(*spans)
         writer.writerow([*map(_harmless, row.names), *(cells[number] for number in numbers)])
     return text.getvalue().encode()
@@ -70,7 +70,7 @@ def release_json(of: Published, past: Past) -> bytes:
             "window": _window(of.window),
             "rows": [
                 {**_json_row(row), **_json_beside(*spans)}
-                for row, (_, *spans) in zip(of.rows, past.spans(), strict=True)
+                for row, spans in zip(of.rows, past.spans, strict=True)
             ],
             "beside": {
                 "before": past.before and past.before.window.name,

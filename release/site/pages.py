@@ -153,7 +153,7 @@ class Site:
             statistic=statistic,
             rows=each.shown,
             total=len(each.rows),
-            past=past_view(self.pasts[each.folder], len(each.shown)),
+            past=past_view(self.pasts[each.folder]),
             chart=charts.intervals(each.estimates, bars=statistic.of != "mean"),
             guarantee=guarantee(each, self.remarks, up),
             corrected=afterwards.corrected(each, up),

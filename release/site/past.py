@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -11,7 +11,7 @@ from release.ledger.records import Release, Row, Table
 from release.site import figures, tables, views
 from release.site.addresses import Published
 from release.site.contexts import BesideView, PastView, SpanView
-from release.specs import Key, texts_of
+from release.specs import Key
 from release.statistics import STATISTICS, Noisy, Series
 from release.windows import Window, following
 
@@ -55,17 +55,18 @@ class Past:
         statistic = STATISTICS[job.statistic.kind]
         return statistic.table(job.statistic, self.line.noisy(), level, job.publish)
 
-    def spans(self) -> Iterator[tuple[Key, SpanView | None, SpanView | None]]:
-        """For each row of the release its change and what it comes to so far, where asked for."""
+    @cached_property
+    def spans(self) -> tuple[tuple[SpanView | None, SpanView | None], ...]:
+        """For each row that ``of`` has its change, and what it comes to so far, if asked for."""
         publish = self.of.release.job.publish
         change, running = _by_group(self.change), _by_group(self.running)
-        for row in tables.ordered(self.of.release):
-            group = row.group
-            yield (
-                group,
-                change.get(group, ABSENT) if publish.change else None,
-                running.get(group, ABSENT) if publish.running else None,
+        return tuple(
+            (
+                change.get(row.group, ABSENT) if publish.change else None,
+                running.get(row.group, ABSENT) if publish.running else None,
             )
+            for row in tables.ordered(self.of.release)
+        )
 
 
 def noisy(release: Release) -> Noisy:
@@ -131,16 +132,16 @@ def _span(row: Row, decimals: int) -> SpanView:
     return SpanView(value, lower, upper, row.status)
 
 
-def view(past: Past, shown: int) -> PastView | None:
-    """What the page says of it, for its first rows; None where there is nothing to say."""
+def view(past: Past) -> PastView | None:
+    """What the page says of it, for the rows that it shows; None where there is nothing to say."""
     publish = past.of.release.job.publish
     change, running = past.change is not None, past.running is not None and past.windows > 1
     broken = past.broken if (publish.change or publish.running) and past.windows == 1 else None
     if not (change or running or broken):
         return None
     spans = [
-        BesideView(texts_of(group), one if change else None, two if running else None)
-        for group, one, two in past.spans()
+        BesideView(row.names, one if change else None, two if running else None)
+        for row, (one, two) in zip(past.of.shown, past.spans, strict=False)
     ]
     return PastView(
         before=views.window(past.before.window) if change and past.before else None,
@@ -148,6 +149,6 @@ def view(past: Past, shown: int) -> PastView | None:
         windows=past.windows,
         possible=past.possible,
         broken=None if broken is None else views.window(broken.window),
-        rows=tuple(spans[:shown]) if change or running else (),
-        lacking=any(ABSENT in (each.change, each.running) for each in spans[:shown]),
+        rows=tuple(spans) if change or running else (),
+        lacking=any(ABSENT in (each.change, each.running) for each in spans),
     )
