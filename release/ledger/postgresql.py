@@ -24,10 +24,13 @@ UNDEFINED_TABLE = "42P01"
 # lock_not_available, deadlock_detected; too_many_connections and cannot_connect_now come before
 # anything is done.
 BUSY = {"55P03", "40P01", "53300", "57P03"}
-SETTINGS = text(
-    "SELECT set_config('search_path', :path, true), set_config('lock_timeout', :wait, true),"
-    " set_config('synchronous_commit', 'on', true)"
+BEGIN = (
+    'BEGIN {mode}; SET LOCAL search_path = "{schema}", pg_temp; SET LOCAL lock_timeout = {wait};'
+    " SET LOCAL synchronous_commit = on"
 )
+"""In one way to the server and back. The wait is in milliseconds."""
+READING = "ISOLATION LEVEL REPEATABLE READ, READ ONLY"
+WRITING = "ISOLATION LEVEL READ COMMITTED, READ WRITE"
 
 
 class PostgreSQL(Database):
@@ -130,27 +133,27 @@ class PostgreSQL(Database):
         return connection.scalar(found, tables) is not None
 
     def _readers(self) -> Engine:
-        return self._engine("REPEATABLE READ", read_only=True)
+        return self._engine(READING)
 
     def _writers(self) -> Engine:
-        return self._engine("READ COMMITTED", read_only=False)
+        return self._engine(WRITING)
 
-    def _engine(self, isolation: str, *, read_only: bool) -> Engine:
+    def _engine(self, mode: str) -> Engine:
+        # The driver would begin transactions by itself, which is one more way to the server.
         engine = create_engine(
             self._address,
+            isolation_level="AUTOCOMMIT",
             connect_args={
                 "connect_timeout": max(2, round(self.wait)),
                 "client_encoding": "utf8",
             },
-        ).execution_options(isolation_level=isolation, postgresql_readonly=read_only)
-        settings = {
-            "path": f'"{self._schema}", pg_temp',
-            # 0 would mean no limit.
-            "wait": f"{max(1, round(self.wait * 1000))}ms",
-        }
+        )
+        # A wait of 0 would mean no limit.
+        wait = max(1, round(self.wait * 1000))
+        begin = BEGIN.format(mode=mode, schema=self._schema, wait=wait)
 
         @event.listens_for(engine, "begin")
         def begun(connection: Connection) -> None:
-            connection.execute(SETTINGS, settings)
+            connection.exec_driver_sql(begin)
 
         return engine
