@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from datetime import UTC, datetime
+from functools import lru_cache
 from itertools import product
 from json.encoder import encode_basestring as quoted
 from types import NoneType
@@ -81,6 +82,8 @@ def entry_hash(entry: Entry) -> str:
 
 Settles = tuple[str | None, str | None, str | None, str | None]
 """A job, and the kind, the first date and the date after of a window of it."""
+WindowTexts = tuple[str, str, str, str, str, str]
+"""A window's kind, first date, date after, zone, start and end."""
 
 
 class Line(NamedTuple):
@@ -114,10 +117,10 @@ class Line(NamedTuple):
         return self.job, self.window_kind, self.window_first, self.window_after
 
     @property
-    def window(self) -> tuple[str, str, str, str, str, str] | None:
+    def window(self) -> WindowTexts | None:
         """The window's kind, first date, date after, zone, start and end."""
         found = self[4:10]
-        return None if None in found else cast(tuple[str, str, str, str, str, str], found)
+        return None if None in found else cast(WindowTexts, found)
 
 
 class Content(NamedTuple):
@@ -155,22 +158,24 @@ def line_hash(line: Line, seq: int) -> str | None:
 
 def row_hash(line: Line, seq: int) -> str:
     """The same, of a row whose columns are of the types that they should be."""
-    event, window = "null" if line.event is None else line.event, "null"
-    if line.window_kind is not None:
-        window = (
-            f'{{"after":{_text(line.window_after)},"end":{_text(line.window_end)},'
-            f'"first":{_text(line.window_first)},"kind":{_text(line.window_kind)},'
-            f'"start":{_text(line.window_start)},"zone":{_text(line.window_zone)}}}'
-        )
+    event = "null" if line.event is None else line.event
+    job = "null" if line.job is None else quoted(line.job)
     return digest(
         f'{{"account":{quoted(line.account)},"body":{line.body},"charge":{line.charge},'
         f'"charged_at":{quoted(line.charged_at)},"delta_charge":{line.delta_charge},'
         f'"delta_spent":{line.delta_spent},"event":{event},'
-        f'"job":{_text(line.job)},"job_spent":{line.job_spent},"kind":{quoted(line.kind)},'
+        f'"job":{job},"job_spent":{line.job_spent},"kind":{quoted(line.kind)},'
         f'"previous":{quoted(line.previous)},"seq":{seq},"spent":{line.spent},'
-        f'"sums":{line.sums},"window":{window}}}'
+        f'"sums":{line.sums},"window":{_window_text(line.window)}}}'
     )
 
 
-def _text(text: str | None) -> str:
-    return "null" if text is None else quoted(text)
+@lru_cache(maxsize=4096)  # many jobs settle one window
+def _window_text(window: WindowTexts | None) -> str:
+    if window is None:
+        return "null"
+    kind, first, after, zone, start, end = map(quoted, window)
+    return (
+        f'{{"after":{after},"end":{end},"first":{first},"kind":{kind},'
+        f'"start":{start},"zone":{zone}}}'
+    )

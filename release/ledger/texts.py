@@ -17,7 +17,7 @@ from typing import Any, Literal, NamedTuple, Union, cast, get_args, get_origin
 from pydantic import BaseModel, ValidationError
 
 from release.accounting import ORDERS, AccountingError, Event, Spend, event_from_json
-from release.ledger.chain import canonical, instant, moment
+from release.ledger.chain import WindowTexts, canonical, instant, moment
 from release.ledger.kinds import KINDS
 from release.ledger.records import EntryKind, Record, Release, Software
 from release.mechanisms import GaussianMechanism
@@ -91,7 +91,8 @@ def is_instant(text: str) -> bool:
         return False
 
 
-def is_window(window: tuple[str, str, str, str, str, str]) -> bool:
+@lru_cache(MANY)
+def is_window(window: WindowTexts) -> bool:
     """Whether kind, first date, date after, zone, start and end are those of one window."""
     kind, first, after, zone, start, end = window
     cuts = _cuts(kind, first, zone)

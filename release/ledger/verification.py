@@ -164,12 +164,10 @@ def checked(
         yield Finding(account, order.seq + 1, CUT_OFF)
 
 
-def _wrong(walk: _Walk, line: Line, content: Content | None, *, moved: bool) -> Iterator[str]:
-    for check in CHECKS:
-        yield from check(walk, line)
+def _wrong(walk: _Walk, line: Line, content: Content | None, *, moved: bool) -> list[str]:
+    found = [what for check in CHECKS for what in check(walk, line)]
     # Where entries were renumbered, results do not stand beside them: that was said.
-    if not moved:
-        yield from _paid_for(line, content)
+    return found if moved else [*found, *_paid_for(line, content)]
 
 
 class _Results:
